@@ -90,7 +90,7 @@ struct Json {
 
 impl Json {
     fn kustomize(&self, content: &Content) -> String {
-        let lines = |bytes: &Vec<u8>| broken(&BASE64_STANDARD.encode(bytes));
+        let lines = |bytes: &[u8]| broken(&BASE64_STANDARD.encode(bytes));
         let binary = if content.binary.is_empty() {
             String::new()
         } else {
@@ -119,7 +119,7 @@ impl Json {
         format!("{{{binary}\"data\":{data},{flag}\"kind\":\"ConfigMap\",\"name\":{name}}}")
     }
 
-    fn map(&self, map: &BTreeMap<String, Vec<u8>>, value: impl Fn(&Vec<u8>) -> String) -> String {
+    fn map(&self, map: &BTreeMap<String, Vec<u8>>, value: impl Fn(&[u8]) -> String) -> String {
         let members: Vec<String> = map
             .iter()
             .map(|(k, v)| format!("{}:{}", self.string(k), self.string(&value(v))))
@@ -151,7 +151,7 @@ impl Json {
 }
 
 /// `data` came as a JSON string, so it is UTF-8.
-fn text(bytes: &Vec<u8>) -> String {
+fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 

@@ -303,12 +303,13 @@ impl<'a> Consumed<'a> {
         );
     }
 
-    /// What the reader sees of each key: a file is a file, whichever field it came from.
-    fn seen(&self) -> BTreeMap<&'a str, Option<&'a [u8]>> {
-        self.0
+    /// The bytes the reader finds: a file is a file, whichever field it came from.
+    fn seen(&self) -> BTreeMap<&'a str, &'a [u8]> {
+        let held = self
+            .0
             .iter()
-            .map(|((key, field), value)| (*key, (*field != Field::Missing).then_some(*value)))
-            .collect()
+            .filter(|((_, field), _)| *field != Field::Missing);
+        held.map(|((key, _), value)| (*key, *value)).collect()
     }
 }
 
@@ -337,12 +338,9 @@ impl Use {
     pub fn differing_keys(&self, a: &Content, b: &Content) -> Vec<String> {
         let (a, b) = (self.consumed(a), self.consumed(b));
         let (a, b) = (a.seen(), b.seen());
-        let bytes = |side: &BTreeMap<&str, Option<&[u8]>>, key: &str| {
-            side.get(key).copied().flatten().map(<[u8]>::to_vec)
-        };
         let keys: BTreeSet<&str> = a.keys().chain(b.keys()).copied().collect();
         keys.into_iter()
-            .filter(|key| bytes(&a, key) != bytes(&b, key))
+            .filter(|key| a.get(key) != b.get(key))
             .map(str::to_string)
             .collect()
     }
