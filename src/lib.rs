@@ -1,1 +1,3 @@
-//! kubectl-saferollback
+//! kubectl-saferollback: rollbacks whose configuration is known.
+
+pub mod core;

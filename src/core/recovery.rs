@@ -1,0 +1,163 @@
+//! Candidate contents for a reference, best first, and how well each is known to be what the revision read.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::core::digest::{Content, Digest};
+use crate::core::evidence::{self, CLOCK_MARGIN, Namesake, Span};
+use crate::core::history::History;
+use crate::core::object::Object;
+use crate::core::observed::{Observed, Origin, Past, Version};
+use crate::core::references::{Kind, Use};
+use crate::core::verdict::Verdict;
+
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// How well a content is known to be what the revision's containers read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grade {
+    None,
+    Likely,
+    Proof,
+}
+
+impl Grade {
+    pub fn word(self) -> &'static str {
+        match self {
+            Grade::None => "none",
+            Grade::Likely => "likely",
+            Grade::Proof => "proof",
+        }
+    }
+}
+
+/// A content that could be bound to the template.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    pub content: Content,
+    /// Of the whole content, as a snapshot would hold it.
+    pub digest: Digest,
+    pub origin: Origin,
+    pub source_uid: String,
+    pub from: Option<Timestamp>,
+    pub until: Option<Timestamp>,
+    pub grade: Grade,
+}
+
+/// The versions whose content can be read; the others are no candidates.
+pub fn readable(past: Option<&Past>) -> Vec<(Version, Content)> {
+    let versions = past.map_or(&[][..], |p| &p.versions);
+    versions.iter().filter_map(|v| Some((v.clone(), Content::from_object(&v.object).ok()?))).collect()
+}
+
+/// Proofs rule 16: a version [v, next) is proven to be what a span read only if v is below a sound lower anchor of the
+/// read and next above a sound upper one; live−1 may be one edit too late. `Likely`: it held from a sound or near
+/// anchor of the read until the edit.
+pub fn held(seen: &Observed, history: &History, kind: Kind, version: &Version, span: &Span) -> Grade {
+    let (Some(from), Some(until)) = (version.object.version(), version.until) else { return Grade::None };
+    let before = match (&span.lower, &span.near) {
+        (Some(lower), _) if from < lower.version => Grade::Proof,
+        (None, Some(near)) if from < near.version => Grade::Likely,
+        _ => return Grade::None,
+    };
+    let after = match &span.upper {
+        Some(upper) if until > upper.version => Grade::Proof,
+        Some(_) => return Grade::None,
+        // Without a number the sign of the edit must come after the end of the read.
+        None if matches!((version.until_time, span.ended), (Some(edit), Some(ended)) if edit > ended + CLOCK_MARGIN) => {
+            Grade::Likely
+        }
+        None => return Grade::None,
+    };
+    let sound = evidence::namesake(seen, history, kind, &version.object) == Namesake::Clear
+        && evidence::too_fresh(&version.object, span.born).is_none()
+        && !span.pod.as_deref().is_some_and(|uid| evidence::node_was_unready(seen, uid));
+    before.min(after).min(if sound { Grade::Proof } else { Grade::Likely })
+}
+
+/// All candidates of one reference, best grade first, one per content.
+pub fn candidates(
+    seen: &Observed,
+    history: &History,
+    kind: Kind,
+    spans: &[(&Use, Vec<Span>)],
+    past: &[(Version, Content)],
+    live: Option<(&Object, Option<&Content>, Verdict)>,
+) -> Vec<Candidate> {
+    let mut found: Vec<Candidate> = Vec::new();
+    let mut add = |candidate: Candidate| match found.iter_mut().find(|c| c.digest == candidate.digest) {
+        Some(known) if known.grade >= candidate.grade => {}
+        Some(known) => *known = candidate,
+        None => found.push(candidate),
+    };
+    if let Some((object, Some(content), verdict)) = live {
+        let grade = match verdict {
+            Verdict::Same => Grade::Proof,
+            Verdict::LikelySame => Grade::Likely,
+            _ => Grade::None,
+        };
+        add(Candidate {
+            content: content.clone(),
+            digest: content.digest(),
+            origin: Origin::Live,
+            source_uid: object.uid().to_string(),
+            from: evidence::write_sign(object).map(|(time, _)| time),
+            until: None,
+            grade,
+        });
+    }
+    for (version, content) in past {
+        let grade = spans
+            .iter()
+            .flat_map(|(_, spans)| spans)
+            .map(|span| held(seen, history, kind, version, span))
+            .min()
+            .unwrap_or(Grade::None);
+        add(Candidate {
+            content: content.clone(),
+            digest: content.digest(),
+            origin: version.origin,
+            source_uid: version.object.uid().to_string(),
+            from: evidence::write_sign(&version.object).map(|(time, _)| time),
+            until: version.until_time,
+            grade,
+        });
+    }
+    if let Some((object, Some(_), _)) = live
+        && let Some(content) = last_applied(object)
+    {
+        add(Candidate {
+            digest: content.digest(),
+            content,
+            origin: Origin::LastApplied,
+            source_uid: object.uid().to_string(),
+            from: None,
+            until: None,
+            grade: Grade::None,
+        });
+    }
+    // Several contents at one grade would be a choice: then none of them is graded.
+    for grade in [Grade::Proof, Grade::Likely] {
+        if found.iter().filter(|c| c.grade == grade).count() > 1 {
+            found.iter_mut().filter(|c| c.grade == grade).for_each(|c| c.grade = Grade::None);
+        }
+    }
+    found.sort_by_key(|c| std::cmp::Reverse((c.grade, c.from)));
+    found
+}
+
+/// The content of the last client-side apply. It has no time, so it is a candidate and never evidence of a read.
+fn last_applied(object: &Object) -> Option<Content> {
+    let applied: Value = serde_json::from_str(object.annotation(LAST_APPLIED)?).ok()?;
+    Content::from_object(&Object(applied)).ok()
+}
+
+/// How far back a walk through the object's history is useful: below the lowest number that bounds a read.
+pub fn floor(spans: &[(&Use, Vec<Span>)]) -> Option<u64> {
+    spans
+        .iter()
+        .flat_map(|(_, spans)| spans)
+        .map(|s| s.lower.as_ref().or(s.near.as_ref()).map(|a| a.version))
+        .min()
+        .flatten()
+}

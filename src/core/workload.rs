@@ -1,0 +1,95 @@
+//! The words a person types for a workload, and the kinds we know.
+
+use std::fmt;
+
+/// The workload kinds this tool speaks of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Deployment,
+    StatefulSet,
+    DaemonSet,
+}
+
+impl Kind {
+    /// kubectl's word in messages: `deployment`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Deployment => "deployment",
+            Kind::StatefulSet => "statefulset",
+            Kind::DaemonSet => "daemonset",
+        }
+    }
+
+    /// Plural, singular and short name, as `kubectl api-resources` lists them.
+    fn words(self) -> [&'static str; 3] {
+        match self {
+            Kind::Deployment => ["deployments", "deployment", "deploy"],
+            Kind::StatefulSet => ["statefulsets", "statefulset", "sts"],
+            Kind::DaemonSet => ["daemonsets", "daemonset", "ds"],
+        }
+    }
+
+    /// `deploy`, `deployments.apps`, `deployments.v1.apps`, in any case.
+    fn parse(word: &str) -> Option<Kind> {
+        let word = word.to_ascii_lowercase();
+        let (base, group) = word.split_once('.').unwrap_or((&word, "apps"));
+        [Kind::Deployment, Kind::StatefulSet, Kind::DaemonSet]
+            .into_iter()
+            .find(|kind| kind.words().contains(&base) && ["apps", "v1.apps"].contains(&group))
+    }
+}
+
+impl fmt::Display for Kind {
+    /// The API's kind: `Deployment`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Deployment => "Deployment",
+            Kind::StatefulSet => "StatefulSet",
+            Kind::DaemonSet => "DaemonSet",
+        })
+    }
+}
+
+/// What was typed: a bare name, or a kind with a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub kind: Option<Kind>,
+    pub name: String,
+}
+
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum TargetError {
+    #[error("{0:?} is not a workload this tool knows: use deployment, statefulset or daemonset, as TYPE/NAME")]
+    UnknownKind(String),
+    #[error("{0:?} names no workload: use TYPE/NAME, as in deployment/web")]
+    NoName(String),
+    #[error("one workload at a time: got {0:?}")]
+    TooMany(Vec<String>),
+}
+
+impl Target {
+    /// `[]` → none typed; `[web]`, `[deploy/web]`, `[deployment, web]` → a target.
+    pub fn parse(words: &[String]) -> Result<Option<Target>, TargetError> {
+        let (kind, name) = match words {
+            [] => return Ok(None),
+            [one] => match one.split_once('/') {
+                Some((kind, name)) => (Some(kind), name),
+                // kubectl: a kind alone is no name.
+                None if Kind::parse(one).is_some() => return Err(TargetError::NoName(one.clone())),
+                None => (None, one.as_str()),
+            },
+            [kind, name] if !kind.contains('/') && !name.contains('/') => {
+                (Some(kind.as_str()), name.as_str())
+            }
+            more => return Err(TargetError::TooMany(more.to_vec())),
+        };
+        let kind = match kind {
+            Some(word) => Some(Kind::parse(word).ok_or_else(|| TargetError::UnknownKind(word.into()))?),
+            None => None,
+        };
+        if name.is_empty() || name.contains('/') {
+            return Err(TargetError::NoName(words.join(" ")));
+        }
+        Ok(Some(Target { kind, name: name.to_string() }))
+    }
+}
