@@ -1,3 +1,5 @@
 //! kubectl-saferollback: rollbacks whose configuration is known.
 
+pub mod cluster;
 pub mod core;
+pub mod run;

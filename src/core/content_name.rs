@@ -96,11 +96,7 @@ impl Json {
         } else {
             format!("\"binaryData\":{},", self.map(&content.binary, lines))
         };
-        let data = if content.data.is_empty() {
-            "\"\"".to_string()
-        } else {
-            self.map(&content.data, text)
-        };
+        let data = if content.data.is_empty() { "\"\"".to_string() } else { self.map(&content.data, text) };
         format!("{{{binary}\"data\":{data},\"kind\":\"ConfigMap\",\"name\":\"\"}}")
     }
 
@@ -108,10 +104,7 @@ impl Json {
         let binary = if content.binary.is_empty() {
             String::new()
         } else {
-            format!(
-                "\"binaryData\":{},",
-                self.map(&content.binary, |b| BASE64_STANDARD.encode(b))
-            )
+            format!("\"binaryData\":{},", self.map(&content.binary, |b| BASE64_STANDARD.encode(b)))
         };
         let flag = if immutable { "\"immutable\":true," } else { "" };
         let data = self.map(&content.data, text);
@@ -120,10 +113,8 @@ impl Json {
     }
 
     fn map(&self, map: &BTreeMap<String, Vec<u8>>, value: impl Fn(&[u8]) -> String) -> String {
-        let members: Vec<String> = map
-            .iter()
-            .map(|(k, v)| format!("{}:{}", self.string(k), self.string(&value(v))))
-            .collect();
+        let members: Vec<String> =
+            map.iter().map(|(k, v)| format!("{}:{}", self.string(k), self.string(&value(v)))).collect();
         format!("{{{}}}", members.join(","))
     }
 

@@ -25,11 +25,7 @@ pub struct Digest([u8; 32]);
 
 impl Digest {
     fn hex(&self, bytes: usize) -> String {
-        self.0
-            .iter()
-            .take(bytes)
-            .map(|b| format!("{b:02x}"))
-            .collect()
+        self.0.iter().take(bytes).map(|b| format!("{b:02x}")).collect()
     }
 
     /// For tables.
@@ -69,10 +65,7 @@ impl FromStr for Digest {
     type Err = ParseDigestError;
 
     fn from_str(text: &str) -> Result<Self, ParseDigestError> {
-        let hex = text
-            .strip_prefix("sr1:")
-            .ok_or(ParseDigestError)?
-            .as_bytes();
+        let hex = text.strip_prefix("sr1:").ok_or(ParseDigestError)?.as_bytes();
         if hex.len() != 64 {
             return Err(ParseDigestError);
         }
@@ -126,18 +119,10 @@ impl Content {
         check_kind(object, "ConfigMap")?;
         let text = |value: &str| Some(value.as_bytes().to_vec());
         let content = Content {
-            data: field(object, "data", text, |field, key| {
-                ContentError::NotAString { field, key }
-            })?,
-            binary: field(object, "binaryData", decode, |field, key| {
-                ContentError::NotBase64 { field, key }
-            })?,
+            data: field(object, "data", text, |field, key| ContentError::NotAString { field, key })?,
+            binary: field(object, "binaryData", decode, |field, key| ContentError::NotBase64 { field, key })?,
         };
-        match content
-            .binary
-            .keys()
-            .find(|key| content.data.contains_key(*key))
-        {
+        match content.binary.keys().find(|key| content.data.contains_key(*key)) {
             Some(key) => Err(ContentError::InBoth(key.clone())),
             None => Ok(content),
         }
@@ -146,13 +131,8 @@ impl Content {
     /// Of a Secret: its `data` is base64 on the wire.
     pub fn from_secret(object: &Object) -> Result<Content, ContentError> {
         check_kind(object, "Secret")?;
-        let data = field(object, "data", decode, |field, key| {
-            ContentError::NotBase64 { field, key }
-        })?;
-        Ok(Content {
-            data,
-            binary: BTreeMap::new(),
-        })
+        let data = field(object, "data", decode, |field, key| ContentError::NotBase64 { field, key })?;
+        Ok(Content { data, binary: BTreeMap::new() })
     }
 
     /// Of the whole object.
@@ -167,10 +147,7 @@ impl Content {
 
     /// Every key with its bytes; `data` before `binaryData`.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.data
-            .iter()
-            .chain(&self.binary)
-            .map(|(key, bytes)| (key.as_str(), bytes.as_slice()))
+        self.data.iter().chain(&self.binary).map(|(key, bytes)| (key.as_str(), bytes.as_slice()))
     }
 
     fn all(&self) -> Consumed<'_> {
@@ -221,22 +198,15 @@ fn field(
     };
     map.iter()
         .map(|(key, value)| {
-            let text = value.as_str().ok_or_else(|| ContentError::NotAString {
-                field: name,
-                key: key.clone(),
-            })?;
-            Ok((
-                key.clone(),
-                bytes(text).ok_or_else(|| error(name, key.clone()))?,
-            ))
+            let text = value.as_str().ok_or_else(|| ContentError::NotAString { field: name, key: key.clone() })?;
+            Ok((key.clone(), bytes(text).ok_or_else(|| error(name, key.clone()))?))
         })
         .collect()
 }
 
 /// As Go decodes it: spare bits in the last character are ignored. Line breaks come from generated files.
 fn decode(text: &str) -> Option<Vec<u8>> {
-    const LENIENT: GeneralPurposeConfig =
-        GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
+    const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
     let packed: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
     GeneralPurpose::new(&STANDARD, LENIENT).decode(packed).ok()
 }
@@ -262,13 +232,7 @@ impl fmt::Debug for Consumed<'_> {
             Field::Data => "data",
             Field::Missing => "missing",
         };
-        f.debug_map()
-            .entries(
-                self.0
-                    .iter()
-                    .map(|((key, field), v)| (key, (word(field), v.len()))),
-            )
-            .finish()
+        f.debug_map().entries(self.0.iter().map(|((key, field), v)| (key, (word(field), v.len())))).finish()
     }
 }
 
@@ -297,18 +261,12 @@ impl<'a> Consumed<'a> {
     }
 
     fn fields(&mut self, map: &'a BTreeMap<String, Vec<u8>>, field: Field) {
-        self.0.extend(
-            map.iter()
-                .map(|(key, value)| ((key.as_str(), field), value.as_slice())),
-        );
+        self.0.extend(map.iter().map(|(key, value)| ((key.as_str(), field), value.as_slice())));
     }
 
     /// The bytes the reader finds: a file is a file, whichever field it came from.
     fn seen(&self) -> BTreeMap<&'a str, &'a [u8]> {
-        let held = self
-            .0
-            .iter()
-            .filter(|((_, field), _)| *field != Field::Missing);
+        let held = self.0.iter().filter(|((_, field), _)| *field != Field::Missing);
         held.map(|((key, _), value)| (*key, *value)).collect()
     }
 }
@@ -327,9 +285,7 @@ impl Use {
                 taken.0.insert((key, field), value);
             }
             Keys::All => taken = content.all(),
-            Keys::Named(keys) | Keys::File(keys) => {
-                taken.0.extend(keys.iter().map(|key| content.file(key)))
-            }
+            Keys::Named(keys) | Keys::File(keys) => taken.0.extend(keys.iter().map(|key| content.file(key))),
         }
         taken
     }
@@ -339,10 +295,7 @@ impl Use {
         let (a, b) = (self.consumed(a), self.consumed(b));
         let (a, b) = (a.seen(), b.seen());
         let keys: BTreeSet<&str> = a.keys().chain(b.keys()).copied().collect();
-        keys.into_iter()
-            .filter(|key| a.get(key) != b.get(key))
-            .map(str::to_string)
-            .collect()
+        keys.into_iter().filter(|key| a.get(key) != b.get(key)).map(str::to_string).collect()
     }
 
     pub fn reads_same(&self, a: &Content, b: &Content) -> bool {
@@ -351,15 +304,9 @@ impl Use {
 
     /// The keys whose absence stops a new Pod: for a key reference also one that is in `binaryData` only.
     pub fn missing_keys(&self, content: &Content) -> Vec<String> {
-        let held = |key: &String| {
-            content.data.contains_key(key)
-                || (!self.data_only() && content.binary.contains_key(key))
-        };
-        self.required_keys()
-            .iter()
-            .filter(|key| !held(key))
-            .cloned()
-            .collect()
+        let held =
+            |key: &String| content.data.contains_key(key) || (!self.data_only() && content.binary.contains_key(key));
+        self.required_keys().iter().filter(|key| !held(key)).cloned().collect()
     }
 }
 
@@ -371,11 +318,7 @@ impl Reference {
 
     /// The keys that differ for at least one use, in byte order.
     pub fn differing_keys(&self, a: &Content, b: &Content) -> Vec<String> {
-        let keys: BTreeSet<String> = self
-            .uses
-            .iter()
-            .flat_map(|u| u.differing_keys(a, b))
-            .collect();
+        let keys: BTreeSet<String> = self.uses.iter().flat_map(|u| u.differing_keys(a, b)).collect();
         keys.into_iter().collect()
     }
 
@@ -385,11 +328,7 @@ impl Reference {
 
     /// The keys whose absence stops a new Pod, in byte order.
     pub fn missing_keys(&self, content: &Content) -> Vec<String> {
-        let keys: BTreeSet<String> = self
-            .uses
-            .iter()
-            .flat_map(|u| u.missing_keys(content))
-            .collect();
+        let keys: BTreeSet<String> = self.uses.iter().flat_map(|u| u.missing_keys(content)).collect();
         keys.into_iter().collect()
     }
 }

@@ -13,6 +13,7 @@ use crate::core::digest::Content;
 use crate::core::history::{History, Revision};
 use crate::core::object::Object;
 use crate::core::observed::{Domain, Observed};
+use crate::core::snapshot;
 use crate::core::references::{self, Kind, Read, Reference, References, Use};
 
 /// Stamps have second resolution, and two servers' clocks may differ: order is claimed from this distance on.
@@ -489,9 +490,7 @@ pub fn write_sign(object: &Object) -> Option<(Timestamp, String)> {
 
 /// Does the name re-compute from the content? Own snapshots, kustomize's generators, `kubectl create --append-hash`.
 pub fn content_named(object: &Object, content: &Content) -> Option<String> {
-    if let Some((_, suffix)) = object.name().rsplit_once("-sr-")
-        && suffix == content.digest().hex16()
-    {
+    if snapshot::names(object.name(), content) {
         return Some("snapshot".into());
     }
     let immutable = object.0.get("immutable").and_then(Value::as_bool) == Some(true);

@@ -127,6 +127,8 @@ pub struct Observed {
     /// Events about Pods.
     pub events: Result<Vec<Object>, String>,
     pub objects: BTreeMap<Key, Lookup>,
+    /// The number at which contents were read.
+    pub list_number: Option<u64>,
     pub config_maps: Domain,
     pub secrets: Domain,
     pub past: BTreeMap<Key, Past>,

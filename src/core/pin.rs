@@ -18,11 +18,7 @@ pub fn pin(template: &Value, names: &BTreeMap<(Kind, String), String>) -> Value 
         let Some(name) = names.get(&(reference.kind, reference.name)) else {
             continue;
         };
-        for one in reference
-            .uses
-            .iter()
-            .filter(|u| u.pinnable == Pinnable::Yes)
-        {
+        for one in reference.uses.iter().filter(|u| u.pinnable == Pinnable::Yes) {
             if let Some(place) = pinned.pointer_mut(&one.name_pointer) {
                 *place = Value::String(name.clone());
             }
@@ -84,12 +80,7 @@ fn compare(a: Option<&Value>, b: Option<&Value>, at: String, found: &mut Vec<Str
     match (a, b) {
         (Some(Value::Object(a)), Some(Value::Object(b))) => {
             for key in a.keys().chain(b.keys().filter(|key| !a.contains_key(*key))) {
-                compare(
-                    a.get(key),
-                    b.get(key),
-                    format!("{at}/{}", token(key)),
-                    found,
-                );
+                compare(a.get(key), b.get(key), format!("{at}/{}", token(key)), found);
             }
         }
         (Some(Value::Array(a)), Some(Value::Array(b))) if a.len() == b.len() => {

@@ -148,11 +148,7 @@ impl Reference {
 
     /// The first reason why some use must keep its name; `Yes` where all may be replaced.
     pub fn pinnable(&self) -> Pinnable {
-        self.uses
-            .iter()
-            .map(|u| u.pinnable)
-            .find(|p| *p != Pinnable::Yes)
-            .unwrap_or(Pinnable::Yes)
+        self.uses.iter().map(|u| u.pinnable).find(|p| *p != Pinnable::Yes).unwrap_or(Pinnable::Yes)
     }
 }
 
@@ -172,31 +168,18 @@ pub struct References {
 
 impl References {
     pub fn get(&self, kind: Kind, name: &str) -> Option<&Reference> {
-        self.references
-            .iter()
-            .find(|r| r.kind == kind && r.name == name)
+        self.references.iter().find(|r| r.kind == kind && r.name == name)
     }
 
     fn add(&mut self, kind: Kind, name: &str, one: Use) {
-        match self
-            .references
-            .iter_mut()
-            .find(|r| r.kind == kind && r.name == name)
-        {
+        match self.references.iter_mut().find(|r| r.kind == kind && r.name == name) {
             Some(reference) => reference.uses.push(one),
-            None => self.references.push(Reference {
-                kind,
-                name: name.to_string(),
-                uses: vec![one],
-            }),
+            None => self.references.push(Reference { kind, name: name.to_string(), uses: vec![one] }),
         }
     }
 
     fn note(&mut self, pointer: &str, what: impl Into<String>) {
-        self.not_traced.push(NotTraced {
-            pointer: pointer.to_string(),
-            what: what.into(),
-        });
+        self.not_traced.push(NotTraced { pointer: pointer.to_string(), what: what.into() });
     }
 }
 
@@ -204,10 +187,7 @@ impl References {
 pub fn trust_bundle(name: &str) -> bool {
     matches!(
         name,
-        "kube-root-ca.crt"
-            | "openshift-service-ca.crt"
-            | "istio-ca-root-cert"
-            | "linkerd-identity-trust-roots"
+        "kube-root-ca.crt" | "openshift-service-ca.crt" | "istio-ca-root-cert" | "linkerd-identity-trust-roots"
     )
 }
 

@@ -83,6 +83,10 @@ pub struct Judgement {
     pub candidates: Vec<Candidate>,
     /// Consumed keys in which today's content differs from the best graded candidate.
     pub differing: Vec<String>,
+    /// No read lies below this number: how far back a look into the past is useful.
+    pub floor: Option<u64>,
+    /// A surviving Pod's read has no sound lower bound, and one could decide.
+    pub unanchored: bool,
 }
 
 /// Verdict of one use in one span, with the content that was read where that is proven.
@@ -125,12 +129,15 @@ pub fn judge(
         read: None,
         candidates: Vec::new(),
         differing: Vec::new(),
+        floor: None,
+        unanchored: false,
     };
     let spans: Vec<(&Use, Vec<Span>)> = reference
         .uses
         .iter()
         .map(|used| (used, evidence::spans(seen, history, revision, witnesses, kind, used)))
         .collect();
+    judgement.floor = recovery::floor(&spans);
     let past: Vec<(Version, Content)> = recovery::readable(seen.past.get(&key));
     let live_object = match seen.objects.get(&key) {
         Some(Lookup::Found(object)) => Some(object),
@@ -195,6 +202,8 @@ pub fn judge(
         worst = worst.min(verdict);
     }
     judgement.verdict = worst;
+    judgement.unanchored = matches!(worst, Verdict::Unknown | Verdict::LikelySame)
+        && spans.iter().flat_map(|(_, spans)| spans).any(|s| s.pod.is_some() && s.lower.is_none());
     if let Some(pod) = &witnesses.rewritten
         && judgement.verdict >= Verdict::LikelySame
     {

@@ -38,14 +38,7 @@ impl<'a> Mount<'a> {
         }
         let name = container.text("name").map(str::to_string);
         let reader = container.pointer.clone();
-        Some(Mount {
-            volume: mount.text("name")?,
-            reader,
-            container: name,
-            init,
-            fixed,
-            below,
-        })
+        Some(Mount { volume: mount.text("name")?, reader, container: name, init, fixed, below })
     }
 
     fn sees(&self, path: &[&str]) -> bool {
@@ -57,17 +50,13 @@ impl<'a> Mount<'a> {
             (None, None) => Keys::All,
             // Keys have no slash, so the first step of the path decides.
             (None, Some(first)) => Keys::File(vec![first.to_string()]),
-            (Some(items), _) => Keys::Named(distinct(
-                items.iter().filter(|i| self.sees(&i.path)).map(|i| i.key),
-            )),
+            (Some(items), _) => Keys::Named(distinct(items.iter().filter(|i| self.sees(&i.path)).map(|i| i.key))),
         }
     }
 }
 
 fn parts(path: &str) -> Vec<&str> {
-    path.split('/')
-        .filter(|p| !p.is_empty() && *p != ".")
-        .collect()
+    path.split('/').filter(|p| !p.is_empty() && *p != ".").collect()
 }
 
 fn distinct<'a>(keys: impl Iterator<Item = &'a str>) -> Vec<String> {
@@ -91,12 +80,7 @@ fn items_of<'a>(source: &At<'a>) -> Option<Vec<Item<'a>>> {
     if items.is_empty() {
         return None;
     }
-    let item = |i: &At<'a>| {
-        Some(Item {
-            key: i.text("key")?,
-            path: parts(i.text("path").unwrap_or("")),
-        })
-    };
+    let item = |i: &At<'a>| Some(Item { key: i.text("key")?, path: parts(i.text("path").unwrap_or("")) });
     Some(items.iter().filter_map(item).collect())
 }
 
@@ -107,11 +91,7 @@ pub(super) fn sources(volume: &At, mounts: &[&Mount], found: &mut References) {
     if let Some(source) = volume.get("secret") {
         files(Kind::Secret, volume, &source, "secretName", mounts, found);
     }
-    for source in volume
-        .get("projected")
-        .map(|p| p.items("sources"))
-        .unwrap_or_default()
-    {
+    for source in volume.get("projected").map(|p| p.items("sources")).unwrap_or_default() {
         for (field, kind) in [("configMap", Kind::ConfigMap), ("secret", Kind::Secret)] {
             if let Some(object) = source.get(field) {
                 files(kind, &source, &object, "name", mounts, found);
@@ -127,10 +107,7 @@ pub(super) fn sources(volume: &At, mounts: &[&Mount], found: &mut References) {
             && let Some(class) = attributes.text("secretProviderClass")
         {
             let pointer = format!("{}/secretProviderClass", attributes.pointer);
-            found.note(
-                &pointer,
-                format!("SecretProviderClass {class}: its content comes from outside the cluster"),
-            );
+            found.note(&pointer, format!("SecretProviderClass {class}: its content comes from outside the cluster"));
         }
     }
     if let Some(azure) = volume.get("azureFile") {
@@ -145,25 +122,11 @@ pub(super) fn sources(volume: &At, mounts: &[&Mount], found: &mut References) {
 }
 
 /// The projected sources of core/v1.
-const PROJECTED: [&str; 6] = [
-    "configMap",
-    "secret",
-    "downwardAPI",
-    "serviceAccountToken",
-    "clusterTrustBundle",
-    "podCertificate",
-];
+const PROJECTED: [&str; 6] =
+    ["configMap", "secret", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate"];
 
 /// Volume types of core/v1 with a `secretRef`. Most are gone from the kubelet; the fields remain in the API.
-const SECRET_REF_DRIVERS: [&str; 7] = [
-    "cephfs",
-    "cinder",
-    "flexVolume",
-    "iscsi",
-    "rbd",
-    "scaleIO",
-    "storageos",
-];
+const SECRET_REF_DRIVERS: [&str; 7] = ["cephfs", "cinder", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos"];
 
 /// The fields of a volume in core/v1.
 #[rustfmt::skip]
@@ -175,14 +138,7 @@ const VOLUMES: [&str; 31] = [
 ];
 
 /// A ConfigMap or Secret that becomes files: one use per reading container and way of mounting.
-fn files(
-    kind: Kind,
-    element: &At,
-    source: &At,
-    key: &str,
-    mounts: &[&Mount],
-    found: &mut References,
-) {
+fn files(kind: Kind, element: &At, source: &At, key: &str, mounts: &[&Mount], found: &mut References) {
     let Some((name, name_pointer)) = name_of(source, key, found) else {
         return;
     };
@@ -201,29 +157,15 @@ fn files(
     };
     let mut uses: Vec<(&str, Use)> = Vec::new();
     for mount in mounts {
-        let read = if mount.fixed {
-            Read::Mount
-        } else {
-            Read::RefreshedMount
-        };
+        let read = if mount.fixed { Read::Mount } else { Read::RefreshedMount };
         let keys = mount.keys(items.as_deref());
-        match uses
-            .iter_mut()
-            .find(|(reader, u)| *reader == mount.reader && u.read == read)
-        {
+        match uses.iter_mut().find(|(reader, u)| *reader == mount.reader && u.read == read) {
             Some((_, former)) => former.keys = former.keys.and(keys),
-            None => uses.push((
-                &mount.reader,
-                one(read, keys, mount.container.clone(), mount.init),
-            )),
+            None => uses.push((&mount.reader, one(read, keys, mount.container.clone(), mount.init))),
         }
     }
     if uses.is_empty() {
-        found.add(
-            kind,
-            name,
-            one(Read::Unmounted, Keys::Named(Vec::new()), None, false),
-        );
+        found.add(kind, name, one(Read::Unmounted, Keys::Named(Vec::new()), None, false));
     }
     for (_, one) in uses {
         found.add(kind, name, one);

@@ -8,10 +8,7 @@ use super::{Keys, Kind, Pinnable, Read, References, Use, token, trust_bundle};
 /// Every reference of the template, and what may be one.
 pub fn extract(template: &Value) -> References {
     let mut found = References::default();
-    let root = At {
-        value: template,
-        pointer: String::new(),
-    };
+    let root = At { value: template, pointer: String::new() };
     if let Some(annotations) = root.get("metadata").and_then(|m| m.get("annotations")) {
         annotation_hints(&annotations, &mut found);
     }
@@ -23,12 +20,7 @@ pub fn extract(template: &Value) -> References {
         for container in spec.items(field) {
             environment(&container, init, &mut found);
             argument_hints(&container, &mut found);
-            mounts.extend(
-                container
-                    .items("volumeMounts")
-                    .iter()
-                    .filter_map(|m| Mount::of(m, &container, init)),
-            );
+            mounts.extend(container.items("volumeMounts").iter().filter_map(|m| Mount::of(m, &container, init)));
         }
     }
     for volume in spec.items("volumes") {
@@ -37,13 +29,7 @@ pub fn extract(template: &Value) -> References {
         volumes::sources(&volume, &mounts, &mut found);
     }
     for secret in spec.items("imagePullSecrets") {
-        whole_pod(
-            &secret,
-            "name",
-            &secret.pointer,
-            Read::ImagePull,
-            &mut found,
-        );
+        whole_pod(&secret, "name", &secret.pointer, Read::ImagePull, &mut found);
     }
     found
 }
@@ -57,10 +43,7 @@ pub(super) struct At<'a> {
 impl<'a> At<'a> {
     pub(super) fn get(&self, key: &str) -> Option<At<'a>> {
         let value = self.value.get(key).filter(|v| !v.is_null())?;
-        Some(At {
-            value,
-            pointer: format!("{}/{}", self.pointer, token(key)),
-        })
+        Some(At { value, pointer: format!("{}/{}", self.pointer, token(key)) })
     }
 
     pub(super) fn items(&self, key: &str) -> Vec<At<'a>> {
@@ -68,14 +51,7 @@ impl<'a> At<'a> {
             return Vec::new();
         };
         let values = list.value.as_array().map_or(&[][..], Vec::as_slice);
-        values
-            .iter()
-            .enumerate()
-            .map(|(i, value)| At {
-                value,
-                pointer: format!("{}/{i}", list.pointer),
-            })
-            .collect()
+        values.iter().enumerate().map(|(i, value)| At { value, pointer: format!("{}/{i}", list.pointer) }).collect()
     }
 
     /// A string that is not empty.
@@ -91,9 +67,7 @@ impl<'a> At<'a> {
         let Some(map) = self.value.as_object() else {
             return Vec::new();
         };
-        map.iter()
-            .filter_map(|(key, _)| Some((key.as_str(), self.get(key)?)))
-            .collect()
+        map.iter().filter_map(|(key, _)| Some((key.as_str(), self.get(key)?))).collect()
     }
 }
 
@@ -101,29 +75,18 @@ impl<'a> At<'a> {
 pub(super) fn unknown_members(at: &At, known: &[&str], found: &mut References) {
     for (key, member) in at.members() {
         if !known.contains(&key) {
-            found.note(
-                &member.pointer,
-                format!("{key}: a field this version does not know"),
-            );
+            found.note(&member.pointer, format!("{key}: a field this version does not know"));
         }
     }
 }
 
 /// The object's name. A source without one names nothing: old servers accept it and no kubelet can resolve it.
-pub(super) fn name_of<'a>(
-    source: &At<'a>,
-    key: &str,
-    found: &mut References,
-) -> Option<(&'a str, String)> {
+pub(super) fn name_of<'a>(source: &At<'a>, key: &str, found: &mut References) -> Option<(&'a str, String)> {
     match source.text(key) {
         Some(name) => Some((name, format!("{}/{key}", source.pointer))),
         None => {
             let field = source.pointer.rsplit('/').next().unwrap_or_default();
-            let field = if field.parse::<usize>().is_ok() {
-                "imagePullSecrets entry"
-            } else {
-                field
-            };
+            let field = if field.parse::<usize>().is_ok() { "imagePullSecrets entry" } else { field };
             found.note(&source.pointer, format!("{field} without a name"));
             None
         }
@@ -144,11 +107,7 @@ fn environment(container: &At, init: bool, found: &mut References) {
         let Some((name, name_pointer)) = name_of(source, "name", found) else {
             return;
         };
-        let listed = if let Keys::Data(key) = &keys {
-            vec![key.clone()]
-        } else {
-            Vec::new()
-        };
+        let listed = if let Keys::Data(key) = &keys { vec![key.clone()] } else { Vec::new() };
         let one = Use {
             pointer: element.pointer.clone(),
             name_pointer,
@@ -163,10 +122,7 @@ fn environment(container: &At, init: bool, found: &mut References) {
         found.add(kind, name, one);
     };
     for element in container.items("envFrom") {
-        for (field, kind) in [
-            ("configMapRef", Kind::ConfigMap),
-            ("secretRef", Kind::Secret),
-        ] {
+        for (field, kind) in [("configMapRef", Kind::ConfigMap), ("secretRef", Kind::Secret)] {
             if let Some(source) = element.get(field) {
                 add(found, kind, &element, &source, Keys::AllData);
             }
@@ -178,10 +134,7 @@ fn environment(container: &At, init: bool, found: &mut References) {
         let Some(from) = element.get("valueFrom") else {
             continue;
         };
-        for (field, kind) in [
-            ("configMapKeyRef", Kind::ConfigMap),
-            ("secretKeyRef", Kind::Secret),
-        ] {
+        for (field, kind) in [("configMapKeyRef", Kind::ConfigMap), ("secretKeyRef", Kind::Secret)] {
             let Some(source) = from.get(field) else {
                 continue;
             };
@@ -192,18 +145,9 @@ fn environment(container: &At, init: bool, found: &mut References) {
         }
         if let Some(file) = from.get("fileKeyRef") {
             let volume = file.text("volumeName").unwrap_or("?");
-            found.note(
-                &file.pointer,
-                format!("a file that a container writes into volume {volume} at run time"),
-            );
+            found.note(&file.pointer, format!("a file that a container writes into volume {volume} at run time"));
         }
-        let known = [
-            "configMapKeyRef",
-            "secretKeyRef",
-            "fileKeyRef",
-            "fieldRef",
-            "resourceFieldRef",
-        ];
+        let known = ["configMapKeyRef", "secretKeyRef", "fileKeyRef", "fieldRef", "resourceFieldRef"];
         unknown_members(&from, &known, found);
     }
 }
@@ -230,16 +174,10 @@ pub(super) fn whole_pod(source: &At, key: &str, element: &str, read: Read, found
 
 /// Only the place is kept: an argument may hold a password.
 fn argument_hints(container: &At, found: &mut References) {
-    for argument in ["command", "args"]
-        .iter()
-        .flat_map(|field| container.items(field))
-    {
+    for argument in ["command", "args"].iter().flat_map(|field| container.items(field)) {
         let text = argument.value.as_str().unwrap_or("").to_ascii_lowercase();
         if text.contains("configmap") || text.contains("config-map") {
-            found.note(
-                &argument.pointer,
-                "an argument that seems to name a ConfigMap",
-            );
+            found.note(&argument.pointer, "an argument that seems to name a ConfigMap");
         } else if text.contains("secret/") || text.contains("secrets/") {
             found.note(&argument.pointer, "an argument that seems to name a Secret");
         }
@@ -262,9 +200,7 @@ fn annotation_hints(annotations: &At, found: &mut References) {
             }
             // Helm's digest of a rendered file: a witness, no name.
             _ if key.starts_with("checksum/") => continue,
-            _ if key.to_ascii_lowercase().contains("configmap") => {
-                "an annotation that seems to name a ConfigMap"
-            }
+            _ if key.to_ascii_lowercase().contains("configmap") => "an annotation that seems to name a ConfigMap",
             _ => continue,
         };
         found.note(&annotation.pointer, what);

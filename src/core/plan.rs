@@ -1,0 +1,382 @@
+//! Revision + verdicts + policy → a plan or a refusal. What is shown is what is executed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::core::evidence;
+use crate::core::history::{self, History, NoSuchRevision, Revision, Trail};
+use crate::core::object::Object;
+use crate::core::observed::Observed;
+use crate::core::pin;
+use crate::core::policy::{self, Action, Code, Decision, Rules};
+use crate::core::recovery::Grade;
+use crate::core::references::{self, Kind, NotTraced};
+use crate::core::snapshot::{self, Snapshot};
+use crate::core::verdict::{self, Judgement, Verdict};
+
+/// One revision with all its references judged.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    pub revision: Revision,
+    pub references: Vec<Judgement>,
+    pub not_traced: Vec<NotTraced>,
+    pub pods: Vec<PodState>,
+    /// Pods that are owned by the revision but testify nothing, with the reason.
+    pub set_aside: Vec<(String, String)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct PodState {
+    pub name: String,
+    pub ready: bool,
+    pub terminating: bool,
+    pub started: Option<jiff::Timestamp>,
+    pub restarts: i64,
+}
+
+impl Judged {
+    /// The worst verdict; `None` without references.
+    pub fn summary(&self) -> Option<Verdict> {
+        self.references.iter().map(|j| j.verdict).min()
+    }
+
+    pub fn ready(&self) -> usize {
+        self.pods.iter().filter(|p| p.ready && !p.terminating).count()
+    }
+
+    /// Only containers that are or became ready witness what the revision ran well with (rule 11).
+    pub fn failing(&self) -> bool {
+        self.pods.iter().any(|p| !p.terminating) && self.ready() == 0
+    }
+}
+
+/// Judges every revision that `wanted` selects.
+pub fn judge(seen: &Observed, history: &History, wanted: impl Fn(&Revision) -> bool) -> Vec<Judged> {
+    history
+        .revisions
+        .iter()
+        .filter(|r| wanted(r))
+        .map(|revision| {
+            let template = references::extract(&revision.template);
+            let witnesses = evidence::witnesses(revision, seen.all_pods());
+            let injected = evidence::injected(&template, &witnesses);
+            let references = template
+                .references
+                .iter()
+                .map(|r| (r, false))
+                .chain(injected.iter().map(|r| (r, true)))
+                .map(|(r, injected)| verdict::judge(seen, history, revision, &witnesses, r, injected))
+                .collect();
+            Judged {
+                references,
+                not_traced: template.not_traced,
+                pods: evidence::owned_pods(revision, seen.all_pods()).into_iter().map(pod_state).collect(),
+                set_aside: witnesses.set_aside,
+                revision: revision.clone(),
+            }
+        })
+        .collect()
+}
+
+fn pod_state(pod: &Object) -> PodState {
+    let condition = |kind: &str| {
+        pod.items_at("/status/conditions")
+            .iter()
+            .any(|c| c.get("type").and_then(Value::as_str) == Some(kind) && c.get("status").and_then(Value::as_str) == Some("True"))
+    };
+    PodState {
+        name: pod.name().to_string(),
+        ready: condition("Ready"),
+        terminating: pod.terminating(),
+        started: pod.created(),
+        restarts: pod
+            .items_at("/status/containerStatuses")
+            .iter()
+            .filter_map(|c| c.get("restartCount").and_then(Value::as_i64))
+            .max()
+            .unwrap_or(0),
+    }
+}
+
+/// Pods that start, stay and go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PodsPlanned {
+    pub start: usize,
+    pub stay: usize,
+    pub stay_ready: usize,
+    pub go: usize,
+    pub go_target: usize,
+    pub go_target_ready: usize,
+    pub go_other: usize,
+    pub go_other_ready: usize,
+    /// Never fewer ready Pods than this, by the update strategy; `None` for `Recreate`.
+    pub floor: Option<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    pub code: Code,
+    /// `ConfigMap/settings`, where one reference is the reason.
+    pub reference: Option<String>,
+    pub verdict: Option<Verdict>,
+    pub message: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub from: Option<u64>,
+    pub to: u64,
+    pub target: Judged,
+    /// One a reference of the target, in the same order.
+    pub decisions: Vec<Decision>,
+    pub template: Value,
+    pub snapshots: Vec<Snapshot>,
+    pub pods: PodsPlanned,
+    pub refusals: Vec<Refusal>,
+    /// The workload is at the wanted template with the wanted content already.
+    pub nothing_to_do: bool,
+    /// Other workloads whose running Pods read a reference that is pinned or refused: `deployment/worker`.
+    pub also_reading: BTreeMap<String, BTreeSet<String>>,
+    /// Revisions that fall out of the history through this undo.
+    pub falls_out: Vec<u64>,
+    /// JSON pointers at which the target's template differs from the live one, before pinning.
+    pub differs: Vec<String>,
+    pub rules: Rules,
+}
+
+/// Which revision is meant: `None` or 0 is the previous one.
+pub fn choose<'a>(history: &'a History, workload: &Object, asked: Option<u64>) -> Result<&'a Revision, NoSuchRevision> {
+    match asked.filter(|n| *n > 0) {
+        None => history.previous(workload),
+        Some(number) => {
+            let found = history.find(number)?;
+            match &found.damaged {
+                Some(reason) => Err(NoSuchRevision::Damaged { number, reason: reason.clone() }),
+                None => Ok(found),
+            }
+        }
+    }
+}
+
+/// Makes the plan for going to `target`.
+pub fn make(seen: &Observed, history: &History, target: Judged, rules: &Rules) -> Plan {
+    let workload = &seen.workload;
+    let live = workload.0.pointer("/spec/template").cloned().unwrap_or_default();
+    let wanted = target.revision.template.clone();
+    let nothing_to_do = done_before(history, &target.revision, &live);
+
+    // Whether Pods start decides what `live` may keep; a pin always starts them.
+    let unpinned = pods_planned(seen, &target, false);
+    let mut decisions: Vec<Decision> =
+        target.references.iter().map(|j| policy::decide(j, rules, unpinned.start > 0)).collect();
+    let pins = |decisions: &[Decision]| decisions.iter().any(|d| matches!(d.action, Action::Pin(_)));
+    // Already at the template, and no pin would change it: nothing would be written, so there is nothing to refuse.
+    let nothing_to_do = nothing_to_do || (!pins(&decisions) && pin::same(&wanted, &live));
+    if nothing_to_do {
+        decisions = target.references.iter().map(|j| Decision { action: Action::Keep, grade: policy::kept_grade(j.verdict) }).collect();
+    }
+
+    let mut names: BTreeMap<(Kind, String), String> = BTreeMap::new();
+    let mut snapshots = Vec::new();
+    let mut refusals = Vec::new();
+    let mut also_reading = BTreeMap::new();
+    for (judgement, decision) in target.references.iter().zip(&decisions) {
+        let reference = &judgement.reference;
+        let id = format!("{}/{}", reference.kind, reference.name);
+        match &decision.action {
+            Action::Keep => {}
+            Action::Pin(candidate) => {
+                let made = snapshot::of(workload.namespace(), &reference.name, candidate, snapshot::LENGTHS[0]);
+                names.insert((reference.kind, reference.name.clone()), made.name.clone());
+                snapshots.push(made);
+            }
+            Action::Refuse(code) => refusals.push(Refusal {
+                code: *code,
+                reference: Some(id.clone()),
+                verdict: Some(judgement.verdict),
+                message: refusal_message(*code, judgement, target.revision.number),
+            }),
+        }
+        if !matches!(decision.action, Action::Keep) {
+            also_reading.insert(id, other_readers(seen, reference.kind, &reference.name));
+        }
+    }
+    let template = pin::pin(&wanted, &names);
+    let already = pin::same(&template, &live);
+    let nothing_to_do = nothing_to_do || (already && refusals.is_empty());
+    if !nothing_to_do {
+        refusals.splice(0..0, workload_refusals(workload));
+    }
+    let new_revision = !names.is_empty();
+    Plan {
+        from: history.current().map(|r| r.number),
+        to: target.revision.number,
+        pods: pods_planned(seen, &target, new_revision),
+        nothing_to_do,
+        falls_out: falls_out(workload, history, new_revision),
+        differs: pin::difference(&live, &wanted),
+        snapshots,
+        decisions,
+        template,
+        refusals,
+        also_reading,
+        rules: rules.clone(),
+        target,
+    }
+}
+
+/// Did an earlier undo of ours already bring the workload to this revision? Its annotation says so for exactly the live
+/// template, and that template is the revision's but for names of snapshots.
+fn done_before(history: &History, target: &Revision, live: &Value) -> bool {
+    let Some(trail) = &history.trail else { return false };
+    (trail.to == target.number || target.former.contains(&trail.to)) && differs_by_pins(&target.template, live)
+}
+
+fn differs_by_pins(wanted: &Value, live: &Value) -> bool {
+    let bound = references::extract(live);
+    let mut names = BTreeMap::new();
+    for reference in references::extract(wanted).references {
+        let Some(pointer) = reference.uses.first().map(|u| &u.name_pointer) else { continue };
+        let now = live.pointer(pointer).and_then(Value::as_str).unwrap_or("");
+        let pinned = now.strip_prefix(reference.name.as_str()).is_some_and(|rest| rest.starts_with("-sr-"));
+        if pinned && bound.get(reference.kind, now).is_some() {
+            names.insert((reference.kind, reference.name.clone()), now.to_string());
+        }
+    }
+    pin::same(&pin::pin(wanted, &names), live)
+}
+
+fn workload_refusals(workload: &Object) -> Vec<Refusal> {
+    let plain = |code, message: &str| Refusal { code, reference: None, verdict: None, message: message.into() };
+    let mut refusals = Vec::new();
+    if workload.terminating() {
+        refusals.push(plain(Code::Terminating, "the workload is being deleted"));
+    }
+    if workload.0.pointer("/spec/paused").and_then(Value::as_bool) == Some(true) {
+        refusals.push(plain(Code::Paused, "it is paused: its template may hold an edit that an undo would lose"));
+    }
+    refusals
+}
+
+/// One sentence, without a full stop, that names the object.
+fn refusal_message(code: Code, judgement: &Judgement, revision: u64) -> String {
+    let name = format!("{}/{}", judgement.reference.kind.word(), judgement.reference.name);
+    match code {
+        Code::ContentNotFound => format!("the content that revision {revision} read from {name} was not found"),
+        Code::ContentNotProven => format!("what revision {revision} read from {name} is only likely, and --require=proof asks for proof"),
+        Code::GivenNotFound => format!("--use names a content of {name} that was not found"),
+        Code::SecretNotPinned => format!("{name} is not known to be what revision {revision} read, and Secrets are not pinned"),
+        Code::BundleNotPinned => format!("{name} is a CA bundle, and a pinned one would be a frozen one"),
+        Code::Injected => format!("{name} is put into Pods at admission and is not known to be what revision {revision} read"),
+        Code::Missing => format!("{name} does not exist, so a new Pod of revision {revision} would not start"),
+        Code::KeyMissing => format!("{name} lacks a key that revision {revision} needs, so a new Pod would not start"),
+        Code::Unreadable => format!("{name} could not be read"),
+        Code::Paused | Code::Terminating | Code::Damaged | Code::NoRevision | Code::DryRunDenied => code.word().into(),
+    }
+}
+
+fn pods_planned(seen: &Observed, target: &Judged, new_revision: bool) -> PodsPlanned {
+    let workload = &seen.workload;
+    let replicas = usize::try_from(workload.int_at("/spec/replicas").unwrap_or(1)).unwrap_or(0);
+    let owned_by_target = |pod: &Object| pod.controller().is_some_and(|o| o.uid == target.revision.object.uid());
+    let mut planned = PodsPlanned { floor: floor(workload, replicas), ..PodsPlanned::default() };
+    let mut stay = 0;
+    for pod in seen.all_pods().iter().filter(|p| belongs(seen, p) && !p.terminating()) {
+        let ready = pod_state(pod).ready;
+        if owned_by_target(pod) && !new_revision && stay < replicas {
+            stay += 1;
+            planned.stay_ready += usize::from(ready);
+        } else if owned_by_target(pod) {
+            planned.go_target += 1;
+            planned.go_target_ready += usize::from(ready);
+        } else {
+            planned.go_other += 1;
+            planned.go_other_ready += usize::from(ready);
+        }
+    }
+    planned.stay = stay;
+    planned.start = replicas - stay;
+    planned.go = planned.go_target + planned.go_other;
+    planned
+}
+
+/// Is this Pod of one of the workload's ReplicaSets?
+fn belongs(seen: &Observed, pod: &Object) -> bool {
+    pod.controller().is_some_and(|owner| {
+        seen.replica_sets.iter().any(|rs| {
+            rs.uid() == owner.uid && rs.controller().is_some_and(|o| o.uid == seen.workload.uid())
+        })
+    })
+}
+
+/// Ready Pods that the rolling update keeps: replicas − maxUnavailable (percentages round down, as the controller does).
+fn floor(workload: &Object, replicas: usize) -> Option<usize> {
+    if workload.str_at("/spec/strategy/type") == "Recreate" {
+        return None;
+    }
+    let unavailable = match workload.0.pointer("/spec/strategy/rollingUpdate/maxUnavailable") {
+        Some(Value::String(text)) => {
+            let percent: usize = text.trim_end_matches('%').parse().unwrap_or(25);
+            replicas * percent / 100
+        }
+        Some(number) => number.as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(0),
+        None => replicas / 4,
+    };
+    Some(replicas.saturating_sub(unavailable))
+}
+
+/// Revisions that the controller will delete because a pin makes a new one (revisionHistoryLimit, default 10).
+fn falls_out(workload: &Object, history: &History, new_revision: bool) -> Vec<u64> {
+    if !new_revision {
+        return Vec::new();
+    }
+    let limit = workload.int_at("/spec/revisionHistoryLimit").and_then(|n| usize::try_from(n).ok()).unwrap_or(10);
+    let old: Vec<u64> = history.numbers();
+    old[..old.len().saturating_sub(limit)].to_vec()
+}
+
+/// Owners of running Pods, other than this workload's, that name the object.
+fn other_readers(seen: &Observed, kind: Kind, name: &str) -> BTreeSet<String> {
+    seen.all_pods()
+        .iter()
+        .filter(|pod| !belongs(seen, pod) && references::extract(&pod.0).get(kind, name).is_some())
+        .map(|pod| match pod.controller() {
+            Some(owner) if owner.kind == "ReplicaSet" => {
+                let hash = pod.label("pod-template-hash").map(|h| format!("-{h}")).unwrap_or_default();
+                format!("deployment/{}", owner.name.strip_suffix(&hash).unwrap_or(&owner.name))
+            }
+            Some(owner) => format!("{}/{}", owner.kind.to_lowercase(), owner.name),
+            None => format!("pod/{}", pod.name()),
+        })
+        .collect()
+}
+
+impl Plan {
+    /// The weakest grade of what a new Pod will read; `None` of the three words where something is refused.
+    pub fn grade(&self) -> Grade {
+        self.decisions.iter().map(|d| d.grade).min().unwrap_or(Grade::Proof)
+    }
+
+    /// Our annotation for the template this plan writes.
+    pub fn trail(&self) -> Trail {
+        Trail { from: self.from.unwrap_or(0), to: self.to, template: history::template_digest(&self.template) }
+    }
+
+    /// Gives every snapshot a longer name, because a short one is taken by other content.
+    pub fn rename(&mut self, namespace: &str, digits: usize) {
+        let mut names = BTreeMap::new();
+        for snapshot in &mut self.snapshots {
+            let name = snapshot::name(&snapshot.source, &snapshot.content, digits);
+            snapshot.body["metadata"]["name"] = Value::String(name.clone());
+            snapshot.body["metadata"]["namespace"] = Value::String(namespace.to_string());
+            snapshot.name = name.clone();
+            names.insert((Kind::ConfigMap, snapshot.source.clone()), name);
+        }
+        self.template = pin::pin(&self.target.revision.template, &names);
+    }
+
+    pub fn refused(&self) -> bool {
+        !self.refusals.is_empty()
+    }
+}

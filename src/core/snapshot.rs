@@ -1,0 +1,100 @@
+//! Names, labels and bodies of snapshots: immutable ConfigMaps that are named by their content.
+//!
+//! One name always means one content, since kubelets may serve a deleted immutable namesake
+//! (kubernetes/kubernetes#119733). No label or annotation of the source is copied: tracking labels would make GitOps
+//! tools prune the copy, sync annotations would spread it, last-applied would carry content.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::core::digest::Content;
+use crate::core::object::Object;
+use crate::core::recovery::Candidate;
+
+pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "kubectl-saferollback");
+pub const KIND: (&str, &str) = ("saferollback.dev/kind", "snapshot");
+pub const SOURCE: &str = "saferollback.dev/source";
+/// Set on a snapshot that an undo relies on again, so that no pruning takes it away in between.
+pub const TOUCHED: &str = "saferollback.dev/touched";
+
+/// DNS-1123 subdomain, the limit of an object's name.
+const NAME_LIMIT: usize = 253;
+/// Hex digits of the digest in a name; on a collision the next length is tried.
+pub const LENGTHS: [usize; 3] = [16, 32, 64];
+
+/// A snapshot to be created: the body of the request and what it is called.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub name: String,
+    pub source: String,
+    pub content: Content,
+    pub body: Value,
+}
+
+/// `<source>-sr-<hex digits of the digest>`, shortened to fit; two long sources never share a shortened name.
+pub fn name(source: &str, content: &Content, digits: usize) -> String {
+    let hex = hex(content);
+    let suffix = format!("-sr-{}", hex.get(..digits).unwrap_or(&hex));
+    if source.len() + suffix.len() <= NAME_LIMIT {
+        return format!("{source}{suffix}");
+    }
+    let own: String = Sha256::digest(source.as_bytes()).iter().take(4).map(|b| format!("{b:02x}")).collect();
+    let room = NAME_LIMIT - suffix.len() - own.len() - 1;
+    let head: String = source.chars().take(room).collect();
+    format!("{}-{own}{suffix}", head.trim_end_matches(['-', '.']))
+}
+
+/// Is this the name of a snapshot with this content?
+pub fn names(name: &str, content: &Content) -> bool {
+    name.rsplit_once("-sr-").is_some_and(|(_, suffix)| LENGTHS.contains(&suffix.len()) && hex(content).starts_with(suffix))
+}
+
+fn hex(content: &Content) -> String {
+    content.digest().to_string().trim_start_matches("sr1:").to_string()
+}
+
+/// The snapshot of a candidate content of ConfigMap `source`.
+pub fn of(namespace: &str, source: &str, candidate: &Candidate, digits: usize) -> Snapshot {
+    let name = name(source, &candidate.content, digits);
+    let text = |bytes: &[u8]| Value::String(String::from_utf8_lossy(bytes).into_owned());
+    let data: Map<String, Value> = candidate.content.data.iter().map(|(k, v)| (k.clone(), text(v))).collect();
+    let binary: Map<String, Value> =
+        candidate.content.binary.iter().map(|(k, v)| (k.clone(), Value::String(STANDARD.encode(v)))).collect();
+    let mut annotations = json!({
+        SOURCE: source,
+        "saferollback.dev/digest": candidate.digest.to_string(),
+        "saferollback.dev/known-by": format!("{}, {}", candidate.origin.word(), candidate.grade.word()),
+    });
+    if !candidate.source_uid.is_empty() {
+        annotations["saferollback.dev/source-uid"] = json!(candidate.source_uid);
+    }
+    let mut body = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": { MANAGED_BY.0: MANAGED_BY.1, KIND.0: KIND.1 },
+            "annotations": annotations,
+        },
+        "immutable": true,
+    });
+    if !data.is_empty() {
+        body["data"] = Value::Object(data);
+    }
+    if !binary.is_empty() {
+        body["binaryData"] = Value::Object(binary);
+    }
+    Snapshot { name, source: source.to_string(), content: candidate.content.clone(), body }
+}
+
+/// `AlreadyExists` is success only for equal bytes, immutable, ours, and not being deleted (proofs rule 26).
+pub fn serves(existing: &Object, wanted: &Snapshot) -> bool {
+    existing.label(MANAGED_BY.0) == Some(MANAGED_BY.1)
+        && existing.label(KIND.0) == Some(KIND.1)
+        && existing.0.get("immutable").and_then(Value::as_bool) == Some(true)
+        && !existing.terminating()
+        && Content::from_object(existing).is_ok_and(|content| content == wanted.content)
+}

@@ -1,0 +1,132 @@
+//! One file a verb, read top to bottom in stage order.
+
+pub mod check;
+pub mod history;
+pub mod observe;
+pub mod travel;
+pub mod undo;
+pub mod wait;
+
+use std::path::PathBuf;
+
+use crate::cluster::connect::ConnectError;
+use crate::cluster::kubeconfig::{Connection, ConnectionFlags, Environment, KubeconfigError};
+use crate::cluster::offline::{Dump, DumpError};
+use crate::cluster::read::ReadError;
+use crate::cluster::write::WriteError;
+use crate::cluster::{Cluster, Notice};
+use crate::core::history::NoSuchRevision;
+use crate::core::plan::Plan;
+use crate::core::report::Document;
+use crate::core::workload::{Kind, TargetError};
+
+/// Where the objects come from.
+pub enum Source {
+    Live(Cluster),
+    Dump(Dump),
+}
+
+/// A source and the names that go with it.
+pub struct Scene {
+    pub source: Source,
+    pub namespace: String,
+    pub context: String,
+    pub server: String,
+}
+
+/// How far an undo has come: what an interruption has to say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    #[default]
+    NothingWritten,
+    /// Snapshots may exist; the workload is as it was.
+    Snapshots,
+    /// The patch was sent: the workload is, or may be, at the new template.
+    Patched,
+}
+
+/// What a verb says while it runs. The cli prints it; nothing here does.
+pub trait Voice {
+    /// The plan, before anything is written.
+    fn plan(&mut self, document: &Document, plan: &Plan);
+    /// The one question about the plan.
+    ///
+    /// # Errors
+    /// When it cannot be asked.
+    fn confirm(&mut self) -> Result<bool, Failure>;
+    /// A result: `configmap/x created`.
+    fn done(&mut self, line: &str);
+    /// kubectl's waiting sentences.
+    fn progress(&mut self, line: &str);
+    fn warn(&mut self, line: &str);
+    fn phase(&mut self, phase: Phase);
+}
+
+/// Why a verb has no result. The cli maps each to words and an exit code.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Dump(#[from] DumpError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    #[error("{kind} {name:?} not found in namespace {namespace}")]
+    NotFound { kind: String, name: String, namespace: String },
+    #[error("no workload in namespace {namespace}")]
+    NoWorkload { namespace: String },
+    #[error("no workload in the files; they hold {kinds}")]
+    NoWorkloadInFiles { kinds: String },
+    #[error("{name:?} is the name of several workloads: {}", .found.join(", "))]
+    Ambiguous { name: String, found: Vec<String> },
+    #[error("which workload? There are {}", .found.join(", "))]
+    Several { found: Vec<String> },
+    #[error("{0}s are not supported yet, only Deployments")]
+    NotYet(Kind),
+    #[error("{0}")]
+    NoRevision(NoSuchRevision),
+    #[error("{0}")]
+    Usage(String),
+    #[error("{0}")]
+    Given(String),
+}
+
+/// Reads the files, or decides the connection.
+pub async fn scene(
+    flags: &ConnectionFlags,
+    from_file: &[PathBuf],
+    on_notice: impl Fn(Notice) + Send + Sync + 'static,
+) -> Result<Scene, Failure> {
+    if from_file.is_empty() {
+        let connection = Connection::load(flags, &Environment::of_process())?;
+        let cluster = Cluster::connect(&connection).await?;
+        cluster.on_notice(on_notice);
+        return Ok(Scene {
+            server: cluster.server().to_string(),
+            source: Source::Live(cluster),
+            namespace: connection.namespace,
+            context: connection.context,
+        });
+    }
+    let dump = Dump::load(from_file, &mut std::io::stdin())?;
+    let namespaces = dump.workload_namespaces();
+    let namespace = match (&flags.namespace, namespaces.len()) {
+        (Some(namespace), _) => namespace.clone(),
+        (None, 1) => namespaces.first().cloned().unwrap_or_default(),
+        (None, 0) => String::new(),
+        (None, _) => {
+            let all: Vec<String> = namespaces.into_iter().collect();
+            return Err(Failure::Usage(format!(
+                "the files hold workloads of several namespaces ({}): name one with -n",
+                all.join(", ")
+            )));
+        }
+    };
+    Ok(Scene { source: Source::Dump(dump), namespace, context: String::new(), server: "files".into() })
+}

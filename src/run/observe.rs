@@ -1,0 +1,294 @@
+//! The reads of one run, in three steps of parallel requests: workload beside the first domain probe; revisions,
+//! Pods and Events; contents. Time travel follows only where a verdict depends on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::future::join_all;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::cluster::offline::Dump;
+use crate::cluster::read::{List, ReadError, Resource, Select};
+use crate::core::evidence;
+use crate::core::history::{self, History};
+use crate::core::object::Object;
+use crate::core::observed::{Domain, Key, Lookup, Observed, Origin, Past, PastEnd, Version, numbers_are_sound};
+use crate::core::references::{self, Kind};
+use crate::core::workload::{Kind as WorkloadKind, Target};
+use crate::run::{Failure, Scene, Source, travel};
+
+const PODS: Select<'static> = Select::Fields("involvedObject.kind=Pod");
+const KINDS: [WorkloadKind; 3] = [WorkloadKind::Deployment, WorkloadKind::StatefulSet, WorkloadKind::DaemonSet];
+
+/// Everything that the verdicts of one workload need.
+pub struct Observation {
+    pub seen: Observed,
+    pub history: History,
+}
+
+fn workloads(kind: WorkloadKind) -> Resource {
+    match kind {
+        WorkloadKind::Deployment => Resource::Deployments,
+        WorkloadKind::StatefulSet => Resource::StatefulSets,
+        WorkloadKind::DaemonSet => Resource::DaemonSets,
+    }
+}
+
+fn contents(kind: Kind) -> Resource {
+    match kind {
+        Kind::ConfigMap => Resource::ConfigMaps,
+        Kind::Secret => Resource::Secrets,
+    }
+}
+
+impl Scene {
+    async fn list(&self, resource: Resource, select: Select<'_>) -> Result<List, ReadError> {
+        match &self.source {
+            Source::Live(cluster) => cluster.list(resource, &self.namespace, select).await,
+            Source::Dump(dump) => dump.list(resource, &self.namespace, select),
+        }
+    }
+
+    async fn get(&self, resource: Resource, name: &str) -> Result<Option<Object>, ReadError> {
+        match &self.source {
+            Source::Live(cluster) => cluster.get(resource, &self.namespace, name).await,
+            Source::Dump(dump) => Ok(dump.list(resource, &self.namespace, Select::Name(name))?.items.into_iter().next()),
+        }
+    }
+
+    /// The first half of the domain check; an error only turns proofs by number off.
+    async fn probe(&self, resource: Resource) -> Option<u64> {
+        match &self.source {
+            Source::Live(cluster) => cluster.list_one(resource, &self.namespace).await.ok().flatten(),
+            Source::Dump(_) => None,
+        }
+    }
+
+    /// The workload that is meant. A bare name is looked up as every kind in one go; no name at all is the only
+    /// workload of the namespace.
+    async fn workload(&self, target: Option<&Target>) -> Result<Object, Failure> {
+        let found: Vec<(WorkloadKind, Object)> = match target {
+            Some(Target { kind: Some(kind), name }) => {
+                let object = self.get(workloads(*kind), name).await?;
+                object.map(|o| (*kind, o)).into_iter().collect()
+            }
+            Some(Target { kind: None, name }) => {
+                let answers = join_all(KINDS.map(|kind| self.get(workloads(kind), name))).await;
+                one_kind_readable(&answers)?;
+                KINDS.into_iter().zip(answers).filter_map(|(kind, answer)| Some((kind, answer.ok()??))).collect()
+            }
+            None => {
+                let answers = join_all(KINDS.map(|kind| self.list(workloads(kind), Select::All))).await;
+                one_kind_readable(&answers)?;
+                KINDS
+                    .into_iter()
+                    .zip(answers)
+                    .flat_map(|(kind, answer)| answer.map(|l| l.items).unwrap_or_default().into_iter().map(move |o| (kind, o)))
+                    .collect()
+            }
+        };
+        let words = || found.iter().map(|(kind, o)| format!("{}/{}", kind.word(), o.name())).collect::<Vec<_>>();
+        match (found.as_slice(), target) {
+            ([(WorkloadKind::Deployment, object)], _) => Ok(object.clone()),
+            ([(kind, _)], _) => Err(Failure::NotYet(*kind)),
+            ([], Some(target)) => Err(self.not_found(target)),
+            ([], None) => match &self.source {
+                Source::Dump(dump) => Err(Failure::NoWorkloadInFiles { kinds: kinds(dump) }),
+                Source::Live(_) => Err(Failure::NoWorkload { namespace: self.namespace.clone() }),
+            },
+            (_, Some(target)) => Err(Failure::Ambiguous { name: target.name.clone(), found: words() }),
+            (_, None) => Err(Failure::Several { found: words() }),
+        }
+    }
+
+    fn not_found(&self, target: &Target) -> Failure {
+        if let Source::Dump(dump) = &self.source
+            && dump.workload_namespaces().is_empty()
+        {
+            return Failure::NoWorkloadInFiles { kinds: kinds(dump) };
+        }
+        Failure::NotFound {
+            kind: target.kind.map_or("workload", WorkloadKind::word).to_string(),
+            name: target.name.clone(),
+            namespace: self.namespace.clone(),
+        }
+    }
+
+    /// Reads what the verdicts of `target` need. `now` is the clock of a live run; a dump's is its newest time.
+    pub async fn observe(&self, target: Option<&Target>, now: Timestamp) -> Result<Observation, Failure> {
+        let (workload, first_config_maps, first_secrets) = tokio::join!(
+            self.workload(target),
+            self.probe(Resource::ConfigMaps),
+            self.probe(Resource::Secrets)
+        );
+        let workload = workload?;
+        let selector = selector(&workload);
+        let (replica_sets, pods, events) = tokio::join!(
+            self.list(Resource::ReplicaSets, Select::Labels(&selector)),
+            self.list(Resource::Pods, Select::All),
+            self.list(Resource::Events, PODS)
+        );
+        let replica_sets = replica_sets?;
+        let history = history::read(&workload, &replica_sets.items);
+        let numbers = [&pods, &events].map(|list| list.as_ref().ok().filter(|l| numbers_are_sound(l.version, &l.items)));
+        let between = [
+            numbers[0].and_then(|l| l.version),
+            replica_sets.version.filter(|_| numbers_are_sound(replica_sets.version, &replica_sets.items)),
+            numbers[1].and_then(|l| l.version),
+        ];
+        let words = |error: ReadError| error.to_string();
+        let mut seen = Observed {
+            now,
+            server: self.server.clone(),
+            context: self.context.clone(),
+            replica_sets: replica_sets.items,
+            pods: pods.map(|l| l.items).map_err(words),
+            events: events.map(|l| l.items).map_err(words),
+            objects: BTreeMap::new(),
+            list_number: None,
+            config_maps: Domain::default(),
+            secrets: Domain::default(),
+            past: BTreeMap::new(),
+            pod_births: BTreeMap::new(),
+            workload,
+        };
+        let last = self.read_contents(&mut seen, &history).await;
+        seen.list_number = last.config_maps;
+        seen.config_maps = Domain::check(first_config_maps, between, last.config_maps);
+        seen.secrets = Domain::check(first_secrets, between, last.secrets);
+        match &self.source {
+            Source::Live(cluster) => travel::look_back(cluster, &self.namespace, &mut seen, &history).await,
+            Source::Dump(dump) => self.look_into_dump(dump, &mut seen),
+        }
+        Ok(Observation { seen, history })
+    }
+
+    /// Contents are read by LIST with a name selector: for the list's number, and for RBAC by resourceNames.
+    async fn read_contents(&self, seen: &mut Observed, history: &History) -> LastNumbers {
+        let keys: Vec<Key> = named(seen, history).into_iter().collect();
+        let lists = join_all(keys.iter().map(|(kind, name)| self.list(contents(*kind), Select::Name(name)))).await;
+        let mut last = LastNumbers::default();
+        for ((kind, name), list) in keys.into_iter().zip(lists) {
+            let lookup = match list {
+                Ok(list) => {
+                    let number = list.version.filter(|_| numbers_are_sound(list.version, &list.items));
+                    let slot = match kind {
+                        Kind::ConfigMap => &mut last.config_maps,
+                        Kind::Secret => &mut last.secrets,
+                    };
+                    // Of several lists the lowest number has to hold.
+                    *slot = slot.map_or(number, |known| number.map(|n: u64| n.min(known)));
+                    match (list.items.into_iter().next(), &self.source) {
+                        (Some(object), _) => Lookup::Found(object),
+                        (None, Source::Live(_)) => Lookup::Absent,
+                        // Files may simply not hold it: that is no proof of absence.
+                        (None, Source::Dump(_)) => Lookup::Unreadable(format!("{}/{name} is not in the files", kind.word())),
+                    }
+                }
+                Err(error) => Lookup::Unreadable(error.to_string()),
+            };
+            seen.objects.insert((kind, name), lookup);
+        }
+        last
+    }
+
+    /// A dump holds no history of its own, but older copies: of a recorded API list the number tells until when the
+    /// object had that version. And its lists, in the order of the documents, allow the domain check.
+    fn look_into_dump(&self, dump: &Dump, seen: &mut Observed) {
+        if let Some(newest) = dump.newest_time() {
+            seen.now = newest;
+        }
+        let lists = dump.lists(Resource::ConfigMaps);
+        let sandwiched = |resource: Resource, items: &[Object]| {
+            dump.lists(resource).iter().any(|(at, number)| {
+                numbers_are_sound(Some(*number), items)
+                    && lists.iter().any(|(i, a)| i < at && a <= number)
+                    && lists.iter().any(|(k, c)| k > at && c >= number)
+            })
+        };
+        seen.config_maps = Domain {
+            pods: sandwiched(Resource::Pods, seen.all_pods()),
+            replica_sets: sandwiched(Resource::ReplicaSets, &seen.replica_sets),
+            events: sandwiched(Resource::Events, seen.all_events()),
+        };
+        let names: Vec<String> =
+            seen.objects.keys().filter(|(kind, _)| *kind == Kind::ConfigMap).map(|(_, name)| name.clone()).collect();
+        for name in names {
+            let key = (Kind::ConfigMap, name);
+            let live = match seen.objects.get(&key) {
+                Some(Lookup::Found(object)) => Some(object.clone()),
+                _ => None,
+            };
+            let mut versions: Vec<Version> = dump
+                .older(Resource::ConfigMaps, &self.namespace, &key.1)
+                .into_iter()
+                .map(|older| {
+                    let until = older.held_until.map(|held| held + 1);
+                    let ended = live.as_ref().filter(|o| o.version() == until && until.is_some());
+                    Version {
+                        until,
+                        until_time: ended.and_then(evidence::write_sign).map(|(time, _)| time),
+                        origin: Origin::Dump,
+                        object: older.object,
+                    }
+                })
+                .collect();
+            versions.sort_by_key(|v| std::cmp::Reverse(v.object.version()));
+            let end = if versions.is_empty() { PastEnd::NotLooked } else { PastEnd::Enough };
+            seen.past.insert(key, Past { versions, end });
+        }
+    }
+}
+
+#[derive(Default)]
+struct LastNumbers {
+    config_maps: Option<u64>,
+    secrets: Option<u64>,
+}
+
+/// Is at least one kind readable? Otherwise the first refusal is the answer, not "not found".
+fn one_kind_readable<T>(answers: &[Result<T, ReadError>]) -> Result<(), Failure> {
+    match answers.iter().find_map(|a| a.as_ref().err()) {
+        Some(error) if answers.iter().all(Result::is_err) || !matches!(error, ReadError::Forbidden { .. }) => {
+            Err(error.clone().into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Every object that a revision names, and every one that its Pods got at admission.
+fn named(seen: &Observed, history: &History) -> BTreeSet<Key> {
+    let mut keys = BTreeSet::new();
+    for revision in &history.revisions {
+        let template = references::extract(&revision.template);
+        let witnesses = evidence::witnesses(revision, seen.all_pods());
+        let injected = evidence::injected(&template, &witnesses);
+        keys.extend(template.references.iter().chain(&injected).map(|r| (r.kind, r.name.clone())));
+    }
+    keys
+}
+
+/// `spec.selector` as a label selector in kubectl's spelling.
+fn selector(workload: &Object) -> String {
+    let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or("").to_string();
+    let labels = workload.0.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
+    let mut parts: Vec<String> =
+        labels.into_iter().flatten().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
+    for expression in workload.items_at("/spec/selector/matchExpressions") {
+        let key = text(expression, "key");
+        let values = expression.get("values").and_then(Value::as_array);
+        let values: Vec<&str> = values.into_iter().flatten().filter_map(Value::as_str).collect();
+        parts.push(match text(expression, "operator").as_str() {
+            "In" => format!("{key} in ({})", values.join(",")),
+            "NotIn" => format!("{key} notin ({})", values.join(",")),
+            "Exists" => key,
+            _ => format!("!{key}"),
+        });
+    }
+    parts.join(",")
+}
+
+fn kinds(dump: &Dump) -> String {
+    let kinds: Vec<String> = dump.kinds().into_iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    if kinds.is_empty() { "nothing".into() } else { kinds.join(", ") }
+}

@@ -1,0 +1,615 @@
+//! `undo`: all stages. Refused means that no mutating request was sent (server dry runs excepted).
+//!
+//! Order of writes: every write as a dry run; snapshots; kept references read again; one patch with preconditions;
+//! after the last new Pod, kept references read again.
+
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::cluster::read::{Resource, Select};
+use crate::cluster::write::{Ban, WriteError};
+use crate::core::history::{History, NoSuchRevision};
+use crate::core::object::Object;
+use crate::core::observed::{Domain, Lookup, Observed, Origin};
+use crate::core::patch;
+use crate::core::pin;
+use crate::core::plan::{self, Plan, Refusal};
+use crate::core::policy::{Action, Code, Config, Rules};
+use crate::core::recovery::Grade;
+use crate::core::references::Kind;
+use crate::core::report::{self, Document, DocumentKind, Moment, Outcome, Undo, WayOn, WrittenObject};
+use crate::core::snapshot;
+use crate::core::workload::Target;
+use crate::run::check::because;
+use crate::run::observe::Observation;
+use crate::run::wait::{self, Ended};
+use crate::run::{Failure, Phase, Scene, Source, Voice};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DryRun {
+    None,
+    Client,
+    Server,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub revision: Option<u64>,
+    pub rules: Rules,
+    pub dry_run: DryRun,
+    pub wait: bool,
+    /// `None`: the workload's progress deadline, restarting with progress.
+    pub timeout: Option<Duration>,
+    /// The connection flags as typed, repeated in every command that we print.
+    pub typed: Vec<String>,
+    /// The workload as typed.
+    pub words: Vec<String>,
+}
+
+/// The end of an undo: the document, and the objects that would bring the workload there.
+pub struct Undone {
+    pub document: Document,
+    pub manifests: Vec<Value>,
+}
+
+/// A try may meet writes to annotations that we do not own: read again and patch again, so often.
+const TRIES: usize = 3;
+
+/// # Errors
+/// No such workload or revision, or the cluster could not be read. Everything that ends after the plan was made is no
+/// error but an outcome of the document.
+pub async fn run(
+    scene: &Scene,
+    target: Option<&Target>,
+    request: &Request,
+    voice: &mut dyn Voice,
+    now: Timestamp,
+) -> Result<Undone, Failure> {
+    let Observation { mut seen, history } = scene.observe(target, now).await?;
+    let chosen = plan::choose(&history, &seen.workload, request.revision);
+    let chosen = chosen.map_err(Failure::NoRevision)?.number;
+    let judged = plan::judge(&seen, &history, |r| r.number == chosen);
+    let Some(target) = judged.first().cloned() else {
+        return Err(Failure::NoRevision(NoSuchRevision::Unknown { asked: chosen, numbers: history.numbers() }));
+    };
+    let plan = plan::make(&seen, &history, target, &request.rules);
+    let mut run = Run { request, history: &history, plan, timeline: Vec::new(), written: Vec::new(), voice };
+    run.moment("planned");
+
+    if let Source::Live(cluster) = &scene.source {
+        let writes = !run.plan.refused() && !run.plan.nothing_to_do;
+        if writes && request.dry_run != DryRun::Client {
+            run.rehearse(cluster, &seen).await?;
+        }
+    }
+    let offline = matches!(scene.source, Source::Dump(_));
+    let planned = run.document(&seen, DocumentKind::Plan, "planned", 0);
+    run.voice.plan(&planned, &run.plan);
+    if run.plan.refused() {
+        return Ok(run.end(&seen, "refused", 3));
+    }
+    let Source::Live(cluster) = &scene.source else { return Ok(run.end(&seen, "planned", 0)) };
+    if run.plan.nothing_to_do {
+        return run.nothing_to_do(cluster, &seen).await;
+    }
+    if offline || request.dry_run != DryRun::None {
+        return Ok(run.end(&seen, "planned", 0));
+    }
+    if !run.voice.confirm()? {
+        return Ok(run.end(&seen, "planned", 0));
+    }
+    run.write(cluster, &mut seen).await
+}
+
+struct Run<'a> {
+    request: &'a Request,
+    history: &'a History,
+    plan: Plan,
+    timeline: Vec<Moment>,
+    written: Vec<WrittenObject>,
+    voice: &'a mut dyn Voice,
+}
+
+impl Run<'_> {
+    fn moment(&mut self, what: impl Into<String>) {
+        self.timeline.push(Moment { at: Timestamp::now(), what: what.into() });
+    }
+
+    /// Dry-runs every write, strictly validated, and one Pod of the new template: quota and Pod security are asked only
+    /// when a Pod is created. Settles the snapshots' names on the way.
+    async fn rehearse(&mut self, cluster: &Cluster, seen: &Observed) -> Result<(), Failure> {
+        for digits in snapshot::LENGTHS {
+            let patch = patch::workload(&seen.workload, &self.plan);
+            let pod = patch::trial_pod(&seen.workload, &self.plan);
+            let (namespace, name) = (seen.workload.namespace(), seen.workload.name());
+            let creates = join_all(self.plan.snapshots.iter().map(|s| existing_or_new(cluster, namespace, s)));
+            let (creates, patched, pod) = tokio::join!(
+                creates,
+                cluster.json_patch(Resource::Deployments, namespace, name, &patch, true),
+                async {
+                    match self.plan.pods.start {
+                        0 => None,
+                        _ => cluster.create(Resource::Pods, namespace, &pod, true).await.err(),
+                    }
+                }
+            );
+            let mut taken = false;
+            for answer in creates {
+                match answer {
+                    Ok(Standing::New | Standing::Ours) => {}
+                    Ok(Standing::Taken) => taken = true,
+                    Err(error) => self.deny("a snapshot", &error)?,
+                }
+            }
+            if taken && !self.plan.refused() {
+                self.plan.rename(seen.workload.namespace(), digits);
+                continue;
+            }
+            match patched {
+                Ok(answer) => {
+                    let got = answer.0.pointer("/spec/template").cloned().unwrap_or_default();
+                    if !pin::same(&got, &self.plan.template) {
+                        let fields = pin::difference(&self.plan.template, &got);
+                        self.voice.warn(&format!("the API server changes the template at {}", fields.join(", ")));
+                    }
+                }
+                Err(error) => self.deny("the rollback", &error)?,
+            }
+            match pod {
+                // No right to create Pods: the controller has it, so this says nothing.
+                Some(WriteError::Forbidden { by: Ban::Rights, .. }) | None => {}
+                Some(error) => self.deny("a new Pod", &error)?,
+            }
+            return Ok(());
+        }
+        Err(Failure::Given("every name for a snapshot is taken by an object with other content".into()))
+    }
+
+    /// A denied dry run is a refusal; a broken connection is a failure.
+    fn deny(&mut self, what: &str, error: &WriteError) -> Result<(), Failure> {
+        match error {
+            WriteError::Forbidden { .. } | WriteError::Denied { .. } | WriteError::Invalid { .. } | WriteError::TestFailed { .. } => {
+                let message = format!("the API server would not accept {what}: {error}");
+                self.plan.refusals.push(Refusal { code: Code::DryRunDenied, reference: None, verdict: None, message });
+                Ok(())
+            }
+            other => Err(other.clone().into()),
+        }
+    }
+
+    async fn nothing_to_do(mut self, cluster: &Cluster, seen: &Observed) -> Result<Undone, Failure> {
+        let current = self.history.current().map_or(self.plan.to, |r| r.number);
+        let planned = if self.history.trail.is_some() { " with the planned content" } else { "" };
+        self.voice.done(&format!(
+            "deployment.apps/{} is at revision {}'s template{planned} (revision {current}): nothing to do",
+            seen.workload.name(),
+            self.plan.to,
+        ));
+        if !self.request.wait || self.request.dry_run != DryRun::None {
+            return Ok(self.end(seen, "nothing-to-do", 0));
+        }
+        // An earlier run may have been cut off while it waited: finish its job.
+        let generation = seen.workload.int_at("/metadata/generation").unwrap_or(0);
+        if wait::is_done(&seen.workload, generation) {
+            return Ok(self.end(seen, "nothing-to-do", 0));
+        }
+        self.watch(cluster, seen, &seen.workload.clone(), None, "nothing-to-do").await
+    }
+
+    /// Creates the snapshots, reads again what is kept, patches, waits.
+    async fn write(mut self, cluster: &Cluster, seen: &mut Observed) -> Result<Undone, Failure> {
+        let namespace = seen.workload.namespace().to_string();
+        let name = seen.workload.name().to_string();
+        let first = cluster.list_one(Resource::ConfigMaps, &namespace).await.ok().flatten();
+        self.voice.phase(Phase::Snapshots);
+        let snapshots = self.plan.snapshots.clone();
+        let (made, pods) = tokio::join!(
+            join_all(snapshots.iter().map(|s| ensure(cluster, &namespace, s))),
+            cluster.list_one(Resource::Pods, &namespace)
+        );
+        for (snapshot, made) in snapshots.iter().zip(made) {
+            match made {
+                Ok(made) => {
+                    if made.created {
+                        self.voice.done(&format!("configmap/{} created", snapshot.name));
+                    }
+                    self.note_written("ConfigMap", &made.object);
+                }
+                Err(error) => {
+                    // Nothing of the workload is written; what was created is listed and used by the next run.
+                    self.plan.refusals.push(Refusal {
+                        code: Code::DryRunDenied,
+                        reference: Some(format!("ConfigMap/{}", snapshot.source)),
+                        verdict: None,
+                        message: format!("a snapshot could not be created: {error}"),
+                    });
+                }
+            }
+        }
+        if self.plan.refused() {
+            return Ok(self.end(seen, "refused", 3));
+        }
+        self.moment("snapshots are there");
+
+        let (moved, last) =
+            tokio::join!(self.moved(cluster, seen), cluster.list_one(Resource::ConfigMaps, &namespace));
+        if let Some(which) = moved? {
+            self.voice.warn(&format!("{which} was written since the plan was made"));
+            return Ok(self.end(seen, "conflict", 5));
+        }
+        // Two stores' counters may meet by coincidence: nothing is written on one meeting alone.
+        let again = Domain::check(first, [pods.ok().flatten(), None, None], last.ok().flatten()).pods;
+        if seen.config_maps.pods && !again && self.rests_on_numbers() {
+            self.voice.warn("the numbers of ConfigMaps and Pods are not of one store after all: plan again");
+            return Ok(self.end(seen, "conflict", 5));
+        }
+
+        for _ in 0..TRIES {
+            let patch = patch::workload(&seen.workload, &self.plan);
+            self.voice.phase(Phase::Patched);
+            let answer = cluster.json_patch(Resource::Deployments, &namespace, &name, &patch, false).await;
+            match answer {
+                Ok(patched) => {
+                    self.note_written("Deployment", &patched);
+                    self.moment("patched");
+                    let revision = self.new_revision();
+                    let now = revision.map_or(String::new(), |n| format!(", now revision {n}"));
+                    self.voice.done(&format!("deployment.apps/{name} rolled back to revision {}{now}", self.plan.to));
+                    if !self.request.wait {
+                        return Ok(self.end(seen, "done", 0));
+                    }
+                    let stale = wait::progress_stamp(&seen.workload);
+                    return self.watch(cluster, seen, &patched, stale, "done").await;
+                }
+                Err(WriteError::TestFailed { .. } | WriteError::Conflict { .. }) => {
+                    self.voice.phase(Phase::Snapshots);
+                    let Some(now) = cluster.get(Resource::Deployments, &namespace, &name).await? else {
+                        self.voice.warn(&format!("deployment.apps/{name} was deleted since the plan was made"));
+                        return Ok(self.end(seen, "conflict", 5));
+                    };
+                    let fields = changed_fields(&seen.workload, &now);
+                    if !fields.is_empty() {
+                        self.voice.warn(&format!(
+                            "deployment.apps/{name} changed since the plan was made, at {}; it was not written",
+                            fields.join(", ")
+                        ));
+                        return Ok(self.end(seen, "conflict", 5));
+                    }
+                    // Only annotations came or went: the same plan holds.
+                    seen.workload = now;
+                }
+                Err(error) if error.outcome_unknown() => {
+                    let now = cluster.get(Resource::Deployments, &namespace, &name).await?;
+                    let arrived = now.as_ref().filter(|o| {
+                        o.0.pointer("/spec/template").is_some_and(|t| pin::same(t, &self.plan.template))
+                    });
+                    let Some(arrived) = arrived.cloned() else { return Err(error.into()) };
+                    self.note_written("Deployment", &arrived);
+                    self.voice.done(&format!("deployment.apps/{name} rolled back to revision {}", self.plan.to));
+                    let stale = wait::progress_stamp(&seen.workload);
+                    return self.watch(cluster, seen, &arrived, stale, "done").await;
+                }
+                Err(error) => {
+                    self.voice.phase(Phase::Snapshots);
+                    self.plan.refusals.push(Refusal {
+                        code: Code::DryRunDenied,
+                        reference: None,
+                        verdict: None,
+                        message: format!("the API server did not accept the rollback: {error}"),
+                    });
+                    return Ok(self.end(seen, "refused", 3));
+                }
+            }
+        }
+        self.voice.warn(&format!("deployment.apps/{name} is being written all the time; it was not written by us"));
+        Ok(self.end(seen, "conflict", 5))
+    }
+
+    /// Does what is kept or pinned rest on numbers of two types?
+    fn rests_on_numbers(&self) -> bool {
+        self.request.rules.config != Config::Live
+            && self.plan.target.references.iter().any(|j| {
+                j.facts.iter().any(|f| ["resource-version", "time-travel"].contains(&f.source))
+            })
+    }
+
+    /// A kept reference whose uid or number is no longer the planned one.
+    async fn moved(&self, cluster: &Cluster, seen: &Observed) -> Result<Option<String>, Failure> {
+        if self.request.rules.config == Config::Live {
+            return Ok(None);
+        }
+        let kept = self.plan.target.references.iter().zip(&self.plan.decisions);
+        let kept = kept.filter(|(_, d)| matches!(d.action, Action::Keep) && d.grade > Grade::None).map(|(j, _)| j);
+        let checks = kept.filter_map(|j| j.live.as_ref().map(|live| (j.reference.kind, live))).map(|(kind, live)| async move {
+            let resource = match kind {
+                Kind::ConfigMap => Resource::ConfigMaps,
+                Kind::Secret => Resource::Secrets,
+            };
+            let list = cluster.list(resource, seen.workload.namespace(), Select::Name(live.name())).await?;
+            let same = list.items.first().is_some_and(|o| o.uid() == live.uid() && o.version() == live.version());
+            Ok::<_, Failure>((!same).then(|| format!("{}/{}", kind.word(), live.name())))
+        });
+        Ok(try_join_all(checks).await?.into_iter().flatten().next())
+    }
+
+    async fn watch(
+        mut self,
+        cluster: &Cluster,
+        seen: &Observed,
+        patched: &Object,
+        stale: Option<String>,
+        outcome: &'static str,
+    ) -> Result<Undone, Failure> {
+        let ended = wait::deployment(cluster, patched, stale, self.request.timeout, self.voice).await?;
+        match ended {
+            Ended::Done(line) => {
+                self.moment("rolled out");
+                self.voice.done(&line);
+                let pods = cluster.list(Resource::Pods, patched.namespace(), Select::All).await?;
+                let after = self.started_well(cluster, seen, &pods.items).await?;
+                match after {
+                    Ok(line) => {
+                        if let Some(line) = line {
+                            self.voice.done(&line);
+                        }
+                        Ok(self.end(seen, outcome, 0))
+                    }
+                    Err(why) => {
+                        self.voice.warn(&why);
+                        Ok(self.end(seen, "failed", 4))
+                    }
+                }
+            }
+            Ended::Failed(line, reasons) => {
+                self.voice.warn(&line);
+                for reason in reasons {
+                    self.voice.warn(&reason);
+                }
+                Ok(self.end(seen, "failed", 4))
+            }
+            Ended::TimedOut(line, reasons) => {
+                self.voice.warn(&line);
+                for reason in reasons {
+                    self.voice.warn(&reason);
+                }
+                Ok(self.end(seen, "timed-out", 4))
+            }
+        }
+    }
+
+    /// After the last new Pod: what was kept must still be what was planned, and each new Pod must name what was pinned.
+    async fn started_well(
+        &self,
+        cluster: &Cluster,
+        seen: &Observed,
+        pods: &[Object],
+    ) -> Result<Result<Option<String>, String>, Failure> {
+        if let Some(which) = self.moved(cluster, seen).await? {
+            return Ok(Err(format!("configuration moved: {which} was written while Pods started")));
+        }
+        for snapshot in &self.plan.snapshots {
+            let now = cluster.get(Resource::ConfigMaps, seen.workload.namespace(), &snapshot.name).await?;
+            if !now.is_some_and(|o| snapshot::serves(&o, snapshot)) {
+                return Ok(Err(format!("configuration moved: configmap/{} is gone or was replaced", snapshot.name)));
+            }
+        }
+        if self.plan.snapshots.is_empty() {
+            let none = self.plan.pods.start == 0 && self.request.rules.config == Config::Live;
+            return Ok(Ok(none.then(|| "No Pod was started, so nothing is proven about the next one.".to_string())));
+        }
+        let bound = |pod: &&Object| {
+            let names = crate::core::references::extract(&pod.0);
+            self.plan.snapshots.iter().all(|s| names.get(Kind::ConfigMap, &s.name).is_some())
+        };
+        let mine: Vec<&Object> = pods.iter().filter(|p| !p.terminating()).filter(bound).collect();
+        let restarts: i64 = mine
+            .iter()
+            .flat_map(|p| p.items_at("/status/containerStatuses"))
+            .filter_map(|c| c.get("restartCount").and_then(Value::as_i64))
+            .sum();
+        let wanted = seen.workload.int_at("/spec/replicas").unwrap_or(1);
+        let word = if restarts == 1 { "restart" } else { "restarts" };
+        let line = format!("{} of {wanted} Pods started with the pinned content, {restarts} {word}", mine.len());
+        Ok(if i64::try_from(mine.len()).is_ok_and(|n| n >= wanted) { Ok(Some(line)) } else { Err(line) })
+    }
+
+    fn note_written(&mut self, kind: &str, object: &Object) {
+        self.written.push(WrittenObject {
+            object: format!("{kind}/{}", object.name()),
+            uid: object.uid().to_string(),
+            resource_version: object.str_at("/metadata/resourceVersion").to_string(),
+        });
+    }
+
+    /// The controller's own rule: one above the highest.
+    fn new_revision(&self) -> Option<u64> {
+        self.history.numbers().into_iter().max().map(|n| n + 1)
+    }
+
+    fn document(&self, seen: &Observed, kind: DocumentKind, outcome: &'static str, exit_code: u8) -> Document {
+        let plan = &self.plan;
+        let patched = self.written.iter().any(|w| w.object.starts_with("Deployment/"));
+        let undo = Undo {
+            from: plan.from,
+            target: plan.to,
+            new_revision: self.new_revision().filter(|_| patched),
+            actions: report::actions(plan),
+            pods_planned: report::PodsPlanned { start: plan.pods.start, stay: plan.pods.stay, go: plan.pods.go },
+            refusals: plan
+                .refusals
+                .iter()
+                .map(|r| report::Refusal {
+                    code: r.code.word(),
+                    reference: r.reference.clone(),
+                    verdict: r.verdict.map(crate::core::verdict::Verdict::word),
+                    message: r.message.clone(),
+                })
+                .collect(),
+            ways_on: self.ways_on(seen),
+            looked_in: report::looked_in(seen, plan),
+            not_looked_in: if plan.refused() { not_looked_in(plan) } else { Vec::new() },
+            also_reading: plan.also_reading.clone(),
+            patch: patch::workload(&seen.workload, plan),
+            written: self.written.clone(),
+            timeline: self.timeline.clone(),
+            outcome,
+            exit_code,
+        };
+        let judged = std::slice::from_ref(&plan.target);
+        let mut document = Document::new(kind, seen, self.history, judged, Outcome::Undo(Box::new(undo)));
+        report::with_decisions(&mut document, plan, because);
+        document.seal()
+    }
+
+    fn end(&mut self, seen: &Observed, outcome: &'static str, exit_code: u8) -> Undone {
+        let kind = if self.request.dry_run == DryRun::None { DocumentKind::Rollback } else { DocumentKind::Plan };
+        let mut manifests: Vec<Value> = self.plan.snapshots.iter().map(|s| s.body.clone()).collect();
+        manifests.push(patch::manifest(&seen.workload, &self.plan));
+        Undone { document: self.document(seen, kind, outcome, exit_code), manifests }
+    }
+
+    /// Only what can work here.
+    fn ways_on(&self, seen: &Observed) -> Vec<WayOn> {
+        if !self.plan.refused() {
+            return Vec::new();
+        }
+        let command = |more: &[String]| {
+            let mut argv: Vec<String> = ["kubectl", "saferollback", "undo"].map(String::from).to_vec();
+            argv.extend(self.request.words.iter().cloned());
+            argv.extend(["--to-revision".to_string(), self.plan.to.to_string()]);
+            argv.extend(self.request.typed.iter().cloned());
+            argv.extend(more.iter().cloned());
+            argv
+        };
+        let refused = |code: Code| self.plan.refusals.iter().filter(move |r| r.code == code);
+        let mut ways = Vec::new();
+        if refused(Code::ContentNotProven).next().is_some() {
+            ways.push(WayOn {
+                id: "require-likely",
+                why: "likely is enough for you".into(),
+                argv: command(&["--require=likely".into()]),
+            });
+        }
+        let blocking = |r: &&Refusal| {
+            matches!(r.code, Code::ContentNotFound | Code::ContentNotProven | Code::Missing | Code::KeyMissing | Code::GivenNotFound)
+        };
+        for refusal in self.plan.refusals.iter().filter(blocking) {
+            let Some(name) = refusal.reference.as_deref().and_then(|r| r.strip_prefix("ConfigMap/")) else { continue };
+            ways.push(WayOn {
+                id: "use-file",
+                why: "you have the old content in a file or in git".into(),
+                argv: command(&["--use".into(), format!("{name}=FILE")]),
+            });
+            let judgement = self.plan.target.references.iter().find(|j| j.reference.name == name);
+            let candidates = judgement.map_or(&[][..], |j| &j.candidates);
+            for candidate in candidates.iter().filter(|c| c.origin != Origin::Live).take(3) {
+                let whence = match candidate.origin {
+                    Origin::LastApplied => "it was last applied with kubectl, at an unknown time".to_string(),
+                    other => format!("a version that {} shows, not known to be the one", other.word()),
+                };
+                let digest = candidate.digest.short();
+                ways.push(WayOn {
+                    id: "use-digest",
+                    why: whence,
+                    argv: command(&["--use".into(), format!("{name}={}", digest.trim_end_matches("..."))]),
+                });
+            }
+        }
+        let exists = seen.objects.values().all(|l| matches!(l, Lookup::Found(_)));
+        let others = [Code::Paused, Code::Terminating, Code::DryRunDenied, Code::Damaged];
+        if exists && !self.plan.refusals.iter().any(|r| others.contains(&r.code)) && !self.plan.refusals.iter().any(|r| r.code == Code::KeyMissing) {
+            let stay = self.plan.target.pods.iter().filter(|p| !p.terminating).count();
+            let why = match stay {
+                0 => "let new Pods read the configuration as it is today".to_string(),
+                1 => "only stop the failing rollout: the 1 Pod stays, the next one may fail".into(),
+                n => format!("only stop the failing rollout: the {n} Pods stay, the next one may fail"),
+            };
+            ways.push(WayOn { id: "config-live", why, argv: command(&["--config=live".into()]) });
+        }
+        ways
+    }
+}
+
+fn not_looked_in(plan: &Plan) -> Vec<String> {
+    let pods = plan.target.pods.iter().any(|p| !p.terminating);
+    let mut places = vec!["Helm releases".to_string()];
+    if pods {
+        places.insert(0, "the environment of running Pods".into());
+    }
+    places
+}
+
+enum Standing {
+    New,
+    Ours,
+    Taken,
+}
+
+/// A dry-run create, and what stands there already.
+async fn existing_or_new(cluster: &Cluster, namespace: &str, wanted: &snapshot::Snapshot) -> Result<Standing, WriteError> {
+    match cluster.create(Resource::ConfigMaps, namespace, &wanted.body, true).await {
+        Ok(_) => Ok(Standing::New),
+        Err(WriteError::AlreadyExists { asked }) => match cluster.get(Resource::ConfigMaps, namespace, &wanted.name).await {
+            Ok(Some(object)) if snapshot::serves(&object, wanted) => Ok(Standing::Ours),
+            Ok(_) => Ok(Standing::Taken),
+            Err(error) => Err(WriteError::Conflict { asked, message: error.to_string() }),
+        },
+        Err(error) => Err(error),
+    }
+}
+
+struct Made {
+    object: Object,
+    created: bool,
+}
+
+/// Creates the snapshot, or takes the one that is there: `AlreadyExists` is success only for equal, immutable, ours. One
+/// that is used again is touched, so that nothing prunes it in between.
+async fn ensure(cluster: &Cluster, namespace: &str, wanted: &snapshot::Snapshot) -> Result<Made, Failure> {
+    let answer = cluster.create(Resource::ConfigMaps, namespace, &wanted.body, false).await;
+    let lost = match answer {
+        Ok(object) => return Ok(Made { object, created: true }),
+        Err(WriteError::AlreadyExists { .. }) => None,
+        Err(error) if error.outcome_unknown() => Some(error),
+        Err(error) => return Err(error.into()),
+    };
+    let existing = cluster.get(Resource::ConfigMaps, namespace, &wanted.name).await?;
+    match (existing, lost) {
+        (Some(object), Some(_)) if snapshot::serves(&object, wanted) => Ok(Made { object, created: true }),
+        (Some(object), None) if snapshot::serves(&object, wanted) => {
+            let touch = json!({
+                "metadata": {
+                    "uid": object.uid(),
+                    "annotations": { snapshot::TOUCHED: Timestamp::now().to_string() },
+                }
+            });
+            let object = cluster.merge_patch(Resource::ConfigMaps, namespace, &wanted.name, &touch, false).await?;
+            Ok(Made { object, created: false })
+        }
+        (None, Some(error)) => Err(error.into()),
+        _ => Err(Failure::Given(format!("configmap/{} exists with other content", wanted.name))),
+    }
+}
+
+/// Fields of the workload that the plan rests on and that are no longer as they were read.
+fn changed_fields(read: &Object, now: &Object) -> Vec<String> {
+    let mut fields = Vec::new();
+    for pointer in ["/metadata/uid", "/spec/paused", "/spec/strategy"] {
+        if read.0.pointer(pointer) != now.0.pointer(pointer) {
+            fields.push(pointer.to_string());
+        }
+    }
+    let template = |o: &Object| o.0.pointer("/spec/template").cloned().unwrap_or_default();
+    let (before, after) = (template(read), template(now));
+    if before != after {
+        let inner = pin::difference(&before, &after);
+        let inner = if inner.is_empty() { vec![String::new()] } else { inner };
+        fields.extend(inner.into_iter().map(|f| format!("/spec/template{f}")));
+    }
+    fields
+}

@@ -1,0 +1,117 @@
+//! Waits for a rollout by watching: done, failed, or no progress for too long.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::cluster::Cluster;
+use crate::cluster::read::{Resource, Select};
+use crate::cluster::watch::Event;
+use crate::core::history;
+use crate::core::object::Object;
+use crate::core::rollout::{self, Progress};
+use crate::run::{Failure, Voice};
+
+/// Kubernetes' default of `progressDeadlineSeconds`.
+const PROGRESS_DEADLINE: u64 = 600;
+
+pub enum Ended {
+    Done(String),
+    Failed(String, Vec<String>),
+    TimedOut(String, Vec<String>),
+}
+
+/// The stamp of the Progressing condition before our patch: a former rollout's verdict is not ours.
+pub fn progress_stamp(workload: &Object) -> Option<String> {
+    rollout::progressing(workload)?.get("lastUpdateTime")?.as_str().map(str::to_string)
+}
+
+pub fn is_done(workload: &Object, generation: i64) -> bool {
+    matches!(rollout::deployment(workload, generation, None), Progress::Done(_))
+}
+
+/// Watches from the object that our patch returned. `timeout` is for the whole wait; without it the workload's progress
+/// deadline counts, from the last sign of progress on.
+///
+/// # Errors
+/// When the cluster cannot be read any more.
+pub async fn deployment(
+    cluster: &Cluster,
+    patched: &Object,
+    stale: Option<String>,
+    timeout: Option<Duration>,
+    voice: &mut dyn Voice,
+) -> Result<Ended, Failure> {
+    let (namespace, name) = (patched.namespace(), patched.name());
+    let generation = patched.int_at("/metadata/generation").unwrap_or(0);
+    let seconds = patched.int_at("/spec/progressDeadlineSeconds").and_then(|s| u64::try_from(s).ok());
+    let patience = Duration::from_secs(seconds.unwrap_or(PROGRESS_DEADLINE));
+    let start = Instant::now();
+    // Zero waits for ever, as kubectl's --timeout.
+    let end = timeout.filter(|t| !t.is_zero()).and_then(|t| start.checked_add(t));
+    let mut progressed = start;
+    let mut said = String::new();
+    let mut now = patched.clone();
+    loop {
+        let mut watch =
+            cluster.watch(Resource::Deployments, namespace, Select::Name(name), now.version()).await?;
+        loop {
+            match rollout::deployment(&now, generation, stale.as_deref()) {
+                Progress::Done(line) => return Ok(Ended::Done(line)),
+                Progress::Failed(line) => return Ok(Ended::Failed(line, trouble(cluster, &now).await)),
+                Progress::Waiting(line) if line != said => {
+                    voice.progress(&line);
+                    said = line;
+                    progressed = Instant::now();
+                }
+                Progress::Waiting(_) => {}
+            }
+            let deadline = match (end, timeout) {
+                (Some(end), _) => Some(end),
+                (None, Some(_)) => None,
+                (None, None) => progressed.checked_add(patience),
+            };
+            let next = match deadline {
+                Some(deadline) => match tokio::time::timeout_at(deadline, watch.next()).await {
+                    Ok(next) => next,
+                    Err(_) => {
+                        let line = format!("timed out waiting for deployment {name:?}: {said}");
+                        return Ok(Ended::TimedOut(line, trouble(cluster, &now).await));
+                    }
+                },
+                None => watch.next().await,
+            };
+            match next {
+                Ok(Some(change)) => match change.event {
+                    Event::Deleted => {
+                        return Ok(Ended::Failed(format!("deployment {name:?} was deleted"), Vec::new()));
+                    }
+                    Event::Bookmark => {}
+                    _ if change.object.uid() != patched.uid() => {
+                        return Ok(Ended::Failed(format!("deployment {name:?} was deleted and created again"), Vec::new()));
+                    }
+                    _ => now = change.object,
+                },
+                // The watch ended or broke: read and watch again.
+                Ok(None) | Err(_) => break,
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        match cluster.get(Resource::Deployments, namespace, name).await? {
+            Some(object) if object.uid() == patched.uid() => now = object,
+            _ => return Ok(Ended::Failed(format!("deployment {name:?} was deleted"), Vec::new())),
+        }
+    }
+}
+
+/// Reasons from the new Pods, best effort: the rollout has failed whether or not they can be read.
+async fn trouble(cluster: &Cluster, workload: &Object) -> Vec<String> {
+    let namespace = workload.namespace();
+    let (sets, pods) = tokio::join!(
+        cluster.list(Resource::ReplicaSets, namespace, Select::All),
+        cluster.list(Resource::Pods, namespace, Select::All)
+    );
+    let (Ok(sets), Ok(pods)) = (sets, pods) else { return Vec::new() };
+    let history = history::read(workload, &sets.items);
+    history.current().map_or(Vec::new(), |r| rollout::trouble(&pods.items, r.object.uid(), workload))
+}
