@@ -3,8 +3,7 @@
 use saferollback::core::object::Object;
 use saferollback::core::pin::{difference, pin, same, strip_hash};
 use saferollback::core::references::{
-    Keys, Kind, Pinnable, Read, Reference, References, Use, extract, injected_trust_bundle,
-    trust_bundle,
+    Keys, Kind, Pinnable, Read, Reference, References, Use, extract, injected_trust_bundle, trust_bundle,
 };
 use serde_json::{Value, json};
 
@@ -35,20 +34,13 @@ fn named(keys: &[&str]) -> Keys {
 }
 
 fn noted(found: &References) -> Vec<&str> {
-    found
-        .not_traced
-        .iter()
-        .map(|n| n.pointer.as_str())
-        .collect()
+    found.not_traced.iter().map(|n| n.pointer.as_str()).collect()
 }
 
 /// Rows 1 and 2. A keyRef that is overlooked is a Pod that will not start.
 #[test]
 fn key_references() {
-    for (field, kind) in [
-        ("configMapKeyRef", Kind::ConfigMap),
-        ("secretKeyRef", Kind::Secret),
-    ] {
+    for (field, kind) in [("configMapKeyRef", Kind::ConfigMap), ("secretKeyRef", Kind::Secret)] {
         let from = json!({field: {"name": "settings", "key": "LOG_LEVEL"}});
         let env = json!([{"name": "A", "value": "settings"}, {"name": "B", "valueFrom": from}]);
         let found = in_container(json!({"name": "app", "env": env}));
@@ -63,14 +55,7 @@ fn key_references() {
             listed: vec!["LOG_LEVEL".into()],
             pinnable: Pinnable::Yes,
         };
-        assert_eq!(
-            only(&found),
-            &Reference {
-                kind,
-                name: "settings".into(),
-                uses: vec![expected]
-            }
-        );
+        assert_eq!(only(&found), &Reference { kind, name: "settings".into(), uses: vec![expected] });
         assert_eq!(only_use(&found).required_keys(), ["LOG_LEVEL"]);
         assert!(found.not_traced.is_empty());
     }
@@ -79,21 +64,12 @@ fn key_references() {
 /// Rows 3 and 4. envFrom asks for the object and for no key of it.
 #[test]
 fn environment_sources() {
-    for (field, kind) in [
-        ("configMapRef", Kind::ConfigMap),
-        ("secretRef", Kind::Secret),
-    ] {
+    for (field, kind) in [("configMapRef", Kind::ConfigMap), ("secretRef", Kind::Secret)] {
         let source = json!({"prefix": "P_", field: {"name": "settings", "optional": true}});
         let found = in_container(json!({"name": "app", "envFrom": [source]}));
         let one = only_use(&found);
-        assert_eq!(
-            (only(&found).kind, one.pointer.as_str()),
-            (kind, "/spec/containers/0/envFrom/0")
-        );
-        assert_eq!(
-            one.name_pointer,
-            format!("/spec/containers/0/envFrom/0/{field}/name")
-        );
+        assert_eq!((only(&found).kind, one.pointer.as_str()), (kind, "/spec/containers/0/envFrom/0"));
+        assert_eq!(one.name_pointer, format!("/spec/containers/0/envFrom/0/{field}/name"));
         assert_eq!((&one.keys, one.optional), (&Keys::AllData, true));
         assert!(one.required_keys().is_empty() && only(&found).optional());
     }
@@ -102,26 +78,13 @@ fn environment_sources() {
 /// Rows 5 and 6. The field of a Secret volume is `secretName`.
 #[test]
 fn volumes() {
-    for (field, key, kind) in [
-        ("configMap", "name", Kind::ConfigMap),
-        ("secret", "secretName", Kind::Secret),
-    ] {
+    for (field, key, kind) in [("configMap", "name", Kind::ConfigMap), ("secret", "secretName", Kind::Secret)] {
         let volume = json!({"name": "v", field: {key: "settings", "defaultMode": 420}});
-        let found = in_volume(
-            volume,
-            json!([{"name": "v", "mountPath": "/etc/app"}]),
-            json!([]),
-        );
+        let found = in_volume(volume, json!([{"name": "v", "mountPath": "/etc/app"}]), json!([]));
         let one = only_use(&found);
-        assert_eq!(
-            (only(&found).kind, one.pointer.as_str()),
-            (kind, "/spec/volumes/0")
-        );
+        assert_eq!((only(&found).kind, one.pointer.as_str()), (kind, "/spec/volumes/0"));
         assert_eq!(one.name_pointer, format!("/spec/volumes/0/{field}/{key}"));
-        assert_eq!(
-            (one.container.as_deref(), one.read),
-            (Some("app"), Read::RefreshedMount)
-        );
+        assert_eq!((one.container.as_deref(), one.read), (Some("app"), Read::RefreshedMount));
         assert_eq!((&one.keys, one.optional), (&Keys::All, false));
     }
 }
@@ -139,61 +102,30 @@ fn projected_sources() {
         {"configMap": {"name": "cm-c", "optional": true}},
     ]);
     let volume = json!({"name": "v", "projected": {"defaultMode": 420, "sources": sources}});
-    let found = in_volume(
-        volume,
-        json!([{"name": "v", "mountPath": "/etc"}]),
-        json!([]),
-    );
-    let at: Vec<_> = found
-        .references
-        .iter()
-        .map(|r| (r.kind, &r.name[..], &r.uses[0].name_pointer[..]))
-        .collect();
+    let found = in_volume(volume, json!([{"name": "v", "mountPath": "/etc"}]), json!([]));
+    let at: Vec<_> = found.references.iter().map(|r| (r.kind, &r.name[..], &r.uses[0].name_pointer[..])).collect();
     assert_eq!(
         at,
         [
-            (
-                Kind::ConfigMap,
-                "cm-a",
-                "/spec/volumes/0/projected/sources/1/configMap/name"
-            ),
-            (
-                Kind::Secret,
-                "secret-b",
-                "/spec/volumes/0/projected/sources/3/secret/name"
-            ),
-            (
-                Kind::ConfigMap,
-                "cm-c",
-                "/spec/volumes/0/projected/sources/6/configMap/name"
-            ),
+            (Kind::ConfigMap, "cm-a", "/spec/volumes/0/projected/sources/1/configMap/name"),
+            (Kind::Secret, "secret-b", "/spec/volumes/0/projected/sources/3/secret/name"),
+            (Kind::ConfigMap, "cm-c", "/spec/volumes/0/projected/sources/6/configMap/name"),
         ]
     );
     let uses: Vec<&Use> = found.references.iter().flat_map(|r| &r.uses).collect();
     assert_eq!(uses[0].pointer, "/spec/volumes/0/projected/sources/1");
-    assert_eq!(
-        uses.iter().map(|u| &u.keys).collect::<Vec<_>>(),
-        [&named(&["x"]), &Keys::All, &Keys::All]
-    );
-    assert_eq!(
-        uses.iter().map(|u| u.optional).collect::<Vec<_>>(),
-        [false, false, true]
-    );
+    assert_eq!(uses.iter().map(|u| &u.keys).collect::<Vec<_>>(), [&named(&["x"]), &Keys::All, &Keys::All]);
+    assert_eq!(uses.iter().map(|u| u.optional).collect::<Vec<_>>(), [false, false, true]);
     assert!(found.not_traced.is_empty());
 }
 
 /// Row 9. A missing pull secret does not stop a Pod, and a pinned one is a credential that was rotated away.
 #[test]
 fn image_pull_secrets() {
-    let found = extract(
-        &json!({"spec": {"imagePullSecrets": [{"name": "registry"}, {}], "containers": []}}),
-    );
+    let found = extract(&json!({"spec": {"imagePullSecrets": [{"name": "registry"}, {}], "containers": []}}));
     let one = only_use(&found);
     assert_eq!(one.name_pointer, "/spec/imagePullSecrets/0/name");
-    assert_eq!(
-        (one.read, one.pinnable, one.optional),
-        (Read::ImagePull, Pinnable::ImagePull, true)
-    );
+    assert_eq!((one.read, one.pinnable, one.optional), (Read::ImagePull, Pinnable::ImagePull, true));
     assert_eq!(noted(&found), ["/spec/imagePullSecrets/1"]);
 }
 
@@ -204,69 +136,32 @@ fn csi_volumes() {
         "driver": "secrets-store.csi.k8s.io", "readOnly": true,
         "volumeAttributes": {"secretProviderClass": "azure-kv"}, "nodePublishSecretRef": {"name": "kv-creds"},
     });
-    let found = in_volume(
-        json!({"name": "v", "csi": csi}),
-        json!([{"name": "v", "mountPath": "/s"}]),
-        json!([]),
-    );
+    let found = in_volume(json!({"name": "v", "csi": csi}), json!([{"name": "v", "mountPath": "/s"}]), json!([]));
     let one = only_use(&found);
-    assert_eq!(
-        (one.pointer.as_str(), one.read, one.pinnable),
-        ("/spec/volumes/0", Read::Driver, Pinnable::Driver)
-    );
-    assert_eq!(
-        one.name_pointer,
-        "/spec/volumes/0/csi/nodePublishSecretRef/name"
-    );
-    assert_eq!(
-        noted(&found),
-        ["/spec/volumes/0/csi/volumeAttributes/secretProviderClass"]
-    );
+    assert_eq!((one.pointer.as_str(), one.read, one.pinnable), ("/spec/volumes/0", Read::Driver, Pinnable::Driver));
+    assert_eq!(one.name_pointer, "/spec/volumes/0/csi/nodePublishSecretRef/name");
+    assert_eq!(noted(&found), ["/spec/volumes/0/csi/volumeAttributes/secretProviderClass"]);
     assert!(found.not_traced[0].what.contains("azure-kv"));
 }
 
 /// Row 12. Old drivers keep their fields in the API; a required Secret must be seen even where nobody mounts it.
 #[test]
 fn driver_secrets() {
-    for driver in [
-        "cephfs",
-        "cinder",
-        "flexVolume",
-        "iscsi",
-        "rbd",
-        "scaleIO",
-        "storageos",
-    ] {
-        let found = in_volume(
-            json!({"name": "v", driver: {"secretRef": {"name": "s"}}}),
-            json!([]),
-            json!([]),
-        );
-        assert_eq!(
-            only_use(&found).name_pointer,
-            format!("/spec/volumes/0/{driver}/secretRef/name")
-        );
-        assert_eq!(
-            (only(&found).kind, only_use(&found).read),
-            (Kind::Secret, Read::Driver)
-        );
+    for driver in ["cephfs", "cinder", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos"] {
+        let found = in_volume(json!({"name": "v", driver: {"secretRef": {"name": "s"}}}), json!([]), json!([]));
+        assert_eq!(only_use(&found).name_pointer, format!("/spec/volumes/0/{driver}/secretRef/name"));
+        assert_eq!((only(&found).kind, only_use(&found).read), (Kind::Secret, Read::Driver));
         assert!(found.not_traced.is_empty());
     }
     let azure = json!({"name": "v", "azureFile": {"secretName": "s", "shareName": "files"}});
-    assert_eq!(
-        only_use(&in_volume(azure, json!([]), json!([]))).name_pointer,
-        "/spec/volumes/0/azureFile/secretName"
-    );
+    assert_eq!(only_use(&in_volume(azure, json!([]), json!([]))).name_pointer, "/spec/volumes/0/azureFile/secretName");
 }
 
 /// Row 13. Validation forbids them in templates, so a report of one would be about a Pod, not about the workload.
 #[test]
 fn ephemeral_containers_are_no_part_of_a_template() {
     let debug = json!([{"name": "debug", "envFrom": [{"configMapRef": {"name": "x"}}]}]);
-    assert_eq!(
-        extract(&json!({"spec": {"ephemeralContainers": debug}})),
-        References::default()
-    );
+    assert_eq!(extract(&json!({"spec": {"ephemeralContainers": debug}})), References::default());
 }
 
 /// Row 14. The variable is configuration, and no object in the template holds it.
@@ -275,54 +170,28 @@ fn file_key_references_are_not_traced() {
     let from = json!({"fileKeyRef": {"volumeName": "work", "path": "app.env", "key": "A"}});
     let found = in_container(json!({"name": "app", "env": [{"name": "A", "valueFrom": from}]}));
     assert!(found.references.is_empty());
-    assert_eq!(
-        noted(&found),
-        ["/spec/containers/0/env/0/valueFrom/fileKeyRef"]
-    );
+    assert_eq!(noted(&found), ["/spec/containers/0/env/0/valueFrom/fileKeyRef"]);
     assert!(found.not_traced[0].what.contains("work"));
 }
 
 /// Row 16. A pinned CA bundle breaks TLS at the next rotation.
 #[test]
 fn trust_bundles_keep_their_names() {
-    let source =
-        |name| json!({"configMap": {"name": name, "items": [{"key": "ca.crt", "path": "ca.crt"}]}});
-    let sources = json!([
-        source("kube-root-ca.crt"),
-        source("openshift-service-ca.crt"),
-        source("settings")
-    ]);
+    let source = |name| json!({"configMap": {"name": name, "items": [{"key": "ca.crt", "path": "ca.crt"}]}});
+    let sources = json!([source("kube-root-ca.crt"), source("openshift-service-ca.crt"), source("settings")]);
     let template = json!({"spec": {"volumes": [{"name": "v", "projected": {"sources": sources}}]}});
     let found = extract(&template);
     let pinnable: Vec<Pinnable> = found.references.iter().map(Reference::pinnable).collect();
-    assert_eq!(
-        pinnable,
-        [Pinnable::TrustBundle, Pinnable::TrustBundle, Pinnable::Yes]
-    );
-    let names = [(
-        (Kind::ConfigMap, "kube-root-ca.crt".to_string()),
-        "frozen".to_string(),
-    )]
-    .into();
+    assert_eq!(pinnable, [Pinnable::TrustBundle, Pinnable::TrustBundle, Pinnable::Yes]);
+    let names = [((Kind::ConfigMap, "kube-root-ca.crt".to_string()), "frozen".to_string())].into();
     assert_eq!(pin(&template, &names), template);
     assert!(trust_bundle("kube-root-ca.crt") && !trust_bundle("settings"));
-    let secret =
-        json!({"spec": {"volumes": [{"name": "v", "secret": {"secretName": "kube-root-ca.crt"}}]}});
-    assert_eq!(
-        extract(&secret).references[0].pinnable(),
-        Pinnable::Yes,
-        "a Secret of that name is no bundle"
-    );
+    let secret = json!({"spec": {"volumes": [{"name": "v", "secret": {"secretName": "kube-root-ca.crt"}}]}});
+    assert_eq!(extract(&secret).references[0].pinnable(), Pinnable::Yes, "a Secret of that name is no bundle");
     let injected = |metadata| injected_trust_bundle(&Object(json!({"metadata": metadata})));
-    assert!(injected(
-        json!({"labels": {"config.openshift.io/inject-trusted-cabundle": "true"}})
-    ));
-    assert!(injected(
-        json!({"annotations": {"service.beta.openshift.io/inject-cabundle": "true"}})
-    ));
-    assert!(injected(
-        json!({"labels": {"trust.cert-manager.io/bundle": "roots"}})
-    ));
+    assert!(injected(json!({"labels": {"config.openshift.io/inject-trusted-cabundle": "true"}})));
+    assert!(injected(json!({"annotations": {"service.beta.openshift.io/inject-cabundle": "true"}})));
+    assert!(injected(json!({"labels": {"trust.cert-manager.io/bundle": "roots"}})));
     assert!(!injected(json!({"labels": {"app": "web"}})));
 }
 
@@ -357,11 +226,7 @@ fn arguments_and_annotations_are_hints() {
         ]
     );
     for note in &found.not_traced {
-        assert!(
-            template.pointer(&note.pointer).is_some(),
-            "{} leads nowhere",
-            note.pointer
-        );
+        assert!(template.pointer(&note.pointer).is_some(), "{} leads nowhere", note.pointer);
         assert!(!note.what.contains("hunter2") && !note.what.contains("settings"));
     }
 }
@@ -419,11 +284,7 @@ fn each_container_reads_a_volume_in_its_own_way() {
         json!([{"name": "v", "mountPath": "/a", "subPath": "a.conf"}, {"name": "v", "mountPath": "/b", "subPath": "./b.conf"}]),
         json!([{"name": "v", "mountPath": "/etc/all"}, {"name": "v", "mountPath": "/c", "subPath": "c.conf"}]),
     );
-    let uses: Vec<_> = only(&found)
-        .uses
-        .iter()
-        .map(|u| (u.container.as_deref(), u.read, u.keys.clone()))
-        .collect();
+    let uses: Vec<_> = only(&found).uses.iter().map(|u| (u.container.as_deref(), u.read, u.keys.clone())).collect();
     let file = |keys: &[&str]| Keys::File(keys.iter().map(|k| k.to_string()).collect());
     assert_eq!(
         uses,
@@ -433,12 +294,7 @@ fn each_container_reads_a_volume_in_its_own_way() {
             (Some("log"), Read::Mount, file(&["c.conf"])),
         ]
     );
-    assert!(
-        only(&found)
-            .uses
-            .iter()
-            .all(|u| u.pointer == "/spec/volumes/0" && u.required_keys().is_empty())
-    );
+    assert!(only(&found).uses.iter().all(|u| u.pointer == "/spec/volumes/0" && u.required_keys().is_empty()));
 }
 
 /// A subPath that leads to the wrong key makes an edit invisible.
@@ -461,43 +317,42 @@ fn sub_paths_lead_to_keys() {
         assert_eq!(keys(&items, mount), (read, named(expected), all.clone()));
     };
     with_items(json!({}), Read::RefreshedMount, &["k1", "k2", "k3"]);
-    with_items(
-        json!({"subPath": ""}),
-        Read::RefreshedMount,
-        &["k1", "k2", "k3"],
-    );
-    with_items(
-        json!({"subPath": "."}),
-        Read::RefreshedMount,
-        &["k1", "k2", "k3"],
-    );
+    with_items(json!({"subPath": ""}), Read::RefreshedMount, &["k1", "k2", "k3"]);
+    with_items(json!({"subPath": "."}), Read::RefreshedMount, &["k1", "k2", "k3"]);
     with_items(json!({"subPath": "conf"}), Read::Mount, &["k1", "k2"]);
     with_items(json!({"subPath": "conf/"}), Read::Mount, &["k1", "k2"]);
     with_items(json!({"subPath": "conf/b"}), Read::Mount, &["k2"]);
     with_items(json!({"subPath": "confer"}), Read::Mount, &["k3"]);
     with_items(json!({"subPath": "elsewhere"}), Read::Mount, &[]);
-    with_items(
-        json!({"subPathExpr": "$(WHO)/b"}),
-        Read::Mount,
-        &["k1", "k2", "k3"],
-    );
+    with_items(json!({"subPathExpr": "$(WHO)/b"}), Read::Mount, &["k1", "k2", "k3"]);
     // The kubelet's own link, used to mount a whole directory that never moves.
-    with_items(
-        json!({"subPath": "..data"}),
-        Read::Mount,
-        &["k1", "k2", "k3"],
-    );
+    with_items(json!({"subPath": "..data"}), Read::Mount, &["k1", "k2", "k3"]);
     with_items(json!({"subPath": "..data/conf/b"}), Read::Mount, &["k2"]);
     assert_eq!(keys(&whole, json!({"subPathExpr": "$(WHO)"})).1, Keys::All);
-    assert_eq!(
-        keys(&whole, json!({"subPath": "..data/x"})).1,
-        Keys::File(vec!["x".into()])
-    );
-    assert_eq!(
-        keys(&whole, json!({"subPath": "x/y"})).1,
-        Keys::File(vec!["x".into()])
-    );
+    // The API refuses both; read from a file, the wider one counts.
+    assert_eq!(keys(&whole, json!({"subPath": "x", "subPathExpr": "$(WHO)"})).1, Keys::All);
+    assert_eq!(keys(&whole, json!({"subPath": "..data/x"})).1, Keys::File(vec!["x".into()]));
+    assert_eq!(keys(&whole, json!({"subPath": "x/y"})).1, Keys::File(vec!["x".into()]));
     assert_eq!(keys(&whole, json!({"subPath": "a/../b"})).1, Keys::All);
+}
+
+/// Two mounts in one container read what both see; keeping the first alone would hide an edit of the second.
+#[test]
+fn mounts_of_one_container_add_up() {
+    let keys = |source: Value, first: Value, second: Value| {
+        let mounts = json!([
+            {"name": "v", "mountPath": "/a", "subPath": first["subPath"], "subPathExpr": first["subPathExpr"]},
+            {"name": "v", "mountPath": "/b", "subPath": second["subPath"], "subPathExpr": second["subPathExpr"]},
+        ]);
+        only_use(&in_volume(json!({"name": "v", "configMap": source}), mounts, json!([]))).keys.clone()
+    };
+    let items = json!({"name": "settings", "items": [
+        {"key": "k1", "path": "a"}, {"key": "k2", "path": "b"}, {"key": "k3", "path": "c"},
+    ]});
+    let whole = json!({"name": "settings"});
+    assert_eq!(keys(items, json!({"subPath": "b"}), json!({"subPath": "a"})), named(&["k2", "k1"]));
+    let wider = keys(whole, json!({"subPath": "b"}), json!({"subPathExpr": "$(WHO)"}));
+    assert_eq!(wider, Keys::All);
 }
 
 /// A volume that nobody mounts still stops the Pod when its object or an item is gone, and nothing else about it
@@ -505,16 +360,9 @@ fn sub_paths_lead_to_keys() {
 #[test]
 fn unmounted_volumes_must_exist_and_are_not_read() {
     let volume = json!({"name": "v", "configMap": {"name": "settings", "items": [{"key": "k", "path": "p"}]}});
-    let found = in_volume(
-        volume,
-        json!([{"name": "other", "mountPath": "/x"}]),
-        json!([]),
-    );
+    let found = in_volume(volume, json!([{"name": "other", "mountPath": "/x"}]), json!([]));
     let one = only_use(&found);
-    assert_eq!(
-        (one.read, &one.container, &one.keys),
-        (Read::Unmounted, &None, &named(&[]))
-    );
+    assert_eq!((one.read, &one.container, &one.keys), (Read::Unmounted, &None, &named(&[])));
     assert_eq!(one.required_keys(), ["k"]);
 }
 
@@ -532,11 +380,7 @@ fn init_containers_and_sidecars() {
         "containers": [reader("app")], "initContainers": [reader("migrate"), sidecar],
     }});
     let found = extract(&template);
-    let uses: Vec<_> = only(&found)
-        .uses
-        .iter()
-        .map(|u| (&u.pointer[..], u.container.as_deref(), u.init))
-        .collect();
+    let uses: Vec<_> = only(&found).uses.iter().map(|u| (&u.pointer[..], u.container.as_deref(), u.init)).collect();
     assert_eq!(
         uses,
         [
@@ -574,29 +418,17 @@ fn all_forms_together() {
     }});
     let found = extract(&template);
     let names: Vec<&str> = found.references.iter().map(|r| r.name.as_str()).collect();
-    assert_eq!(
-        names,
-        "i3 i4 i1 i2 c3 c4 c1 c2 v1 v2 v3 v4 v5 v6"
-            .split(' ')
-            .collect::<Vec<_>>()
-    );
+    assert_eq!(names, "i3 i4 i1 i2 c3 c4 c1 c2 v1 v2 v3 v4 v5 v6".split(' ').collect::<Vec<_>>());
     for reference in &found.references {
         for one in &reference.uses {
-            assert_eq!(
-                template.pointer(&one.name_pointer),
-                Some(&json!(reference.name))
-            );
+            assert_eq!(template.pointer(&one.name_pointer), Some(&json!(reference.name)));
             assert!(one.name_pointer.starts_with(&format!("{}/", one.pointer)));
         }
     }
     let counts: Vec<usize> = found.references.iter().map(|r| r.uses.len()).collect();
     assert_eq!(counts, [1, 1, 1, 1, 1, 1, 1, 1, 2, 1, 2, 2, 1, 1]);
-    let not_pinned: Vec<&str> = names
-        .iter()
-        .zip(&found.references)
-        .filter(|(_, r)| r.pinnable() != Pinnable::Yes)
-        .map(|(n, _)| *n)
-        .collect();
+    let not_pinned: Vec<&str> =
+        names.iter().zip(&found.references).filter(|(_, r)| r.pinnable() != Pinnable::Yes).map(|(n, _)| *n).collect();
     assert_eq!(not_pinned, ["v5", "v6"]);
     assert!(found.get(Kind::Secret, "v1").is_none() && found.get(Kind::ConfigMap, "v1").is_some());
 }
@@ -604,8 +436,7 @@ fn all_forms_together() {
 /// One object with an optional and a required use is required (C45: the flag belongs to the revision's own use).
 #[test]
 fn an_object_is_optional_only_if_every_use_is() {
-    let source =
-        |optional: bool| json!({"configMapRef": {"name": "settings", "optional": optional}});
+    let source = |optional: bool| json!({"configMapRef": {"name": "settings", "optional": optional}});
     let optional = |a, b| {
         let found = in_container(json!({"name": "app", "envFrom": [source(a), source(b)]}));
         only(&found).optional()
@@ -613,18 +444,10 @@ fn an_object_is_optional_only_if_every_use_is() {
     assert!(optional(true, true));
     assert!(!optional(true, false));
     let text = json!({"name": "app", "envFrom": [{"configMapRef": {"name": "settings", "optional": "true"}}]});
-    assert!(
-        !only(&in_container(text)).optional(),
-        "only a boolean makes a use optional"
-    );
-    let with =
-        json!({"spec": {"volumes": [{"name": "v", "configMap": {"name": "c", "optional": true}}]}});
+    assert!(!only(&in_container(text)).optional(), "only a boolean makes a use optional");
+    let with = json!({"spec": {"volumes": [{"name": "v", "configMap": {"name": "c", "optional": true}}]}});
     let without = json!({"spec": {"volumes": [{"name": "v", "configMap": {"name": "c"}}]}});
-    assert_eq!(
-        difference(&with, &without),
-        ["/spec/volumes/0/configMap/optional"],
-        "the cause is shown"
-    );
+    assert_eq!(difference(&with, &without), ["/spec/volumes/0/configMap/optional"], "the cause is shown");
 }
 
 /// Templates come from files too: wrong shapes must be passed over, not end the program.
@@ -651,10 +474,7 @@ fn malformed_templates_are_survived() {
 
 /// Numbered as the API server would have it; every name the tests pin.
 fn names(pairs: &[(&str, &str)]) -> std::collections::BTreeMap<(Kind, String), String> {
-    pairs
-        .iter()
-        .map(|(old, new)| ((Kind::ConfigMap, old.to_string()), new.to_string()))
-        .collect()
+    pairs.iter().map(|(old, new)| ((Kind::ConfigMap, old.to_string()), new.to_string())).collect()
 }
 
 /// C20, C21 and C42: order, duplicates, prefixes, numbers and fields that nobody knows survive as text
@@ -673,26 +493,14 @@ fn pinning_changes_names_and_not_one_byte_more() {
         r#""metadata":{"labels":{"z":"settings","app":"web"},"annotations":{"note":"settings"}}}"#,
     );
     let template: Value = serde_json::from_str(text).expect("a template");
-    let pinned = pin(
-        &template,
-        &names(&[
-            ("settings", "settings-sr-0123456789abcdef"),
-            ("absent", "x"),
-        ]),
-    );
+    let pinned = pin(&template, &names(&[("settings", "settings-sr-0123456789abcdef"), ("absent", "x")]));
     let expected = text
         .replace(
             r#"{"configMapRef":{"name":"settings"}}"#,
             r#"{"configMapRef":{"name":"settings-sr-0123456789abcdef"}}"#,
         )
-        .replace(
-            r#""key":"settings","name":"settings"}"#,
-            r#""key":"settings","name":"settings-sr-0123456789abcdef"}"#,
-        )
-        .replace(
-            r#"{"name":"settings","items""#,
-            r#"{"name":"settings-sr-0123456789abcdef","items""#,
-        );
+        .replace(r#""key":"settings","name":"settings"}"#, r#""key":"settings","name":"settings-sr-0123456789abcdef"}"#)
+        .replace(r#"{"name":"settings","items""#, r#"{"name":"settings-sr-0123456789abcdef","items""#);
     assert_eq!(serde_json::to_string(&pinned).unwrap(), expected);
     assert_eq!(serde_json::to_string(&template).unwrap(), text);
 }
@@ -700,14 +508,11 @@ fn pinning_changes_names_and_not_one_byte_more() {
 /// Names that swap must swap: a second pass over renamed references would undo the first.
 #[test]
 fn names_may_swap() {
-    let container = json!({"name": "app", "envFrom": [{"configMapRef": {"name": "a"}}, {"configMapRef": {"name": "b"}}]});
+    let container =
+        json!({"name": "app", "envFrom": [{"configMapRef": {"name": "a"}}, {"configMapRef": {"name": "b"}}]});
     let template = json!({"spec": {"containers": [container]}});
     let pinned = pin(&template, &names(&[("a", "b"), ("b", "a")]));
-    let found: Vec<String> = extract(&pinned)
-        .references
-        .into_iter()
-        .map(|r| r.name)
-        .collect();
+    let found: Vec<String> = extract(&pinned).references.into_iter().map(|r| r.name).collect();
     assert_eq!(found, ["b", "a"]);
 }
 
@@ -718,28 +523,20 @@ fn only_the_hash_label_is_stripped() {
     let stripped = strip_hash(&serde_json::from_str(text).unwrap());
     let expected = text.replace(r#""pod-template-hash":"abc","#, "");
     assert_eq!(serde_json::to_string(&stripped).unwrap(), expected);
-    assert_eq!(
-        strip_hash(&json!({"metadata": {"labels": null}})),
-        json!({"metadata": {"labels": null}})
-    );
+    assert_eq!(strip_hash(&json!({"metadata": {"labels": null}})), json!({"metadata": {"labels": null}}));
 }
 
 /// C30 (kubernetes/kubernetes#61639): a needless rollout, or an undo that silently does nothing.
 #[test]
 fn templates_are_compared_as_kubernetes_does() {
-    let base =
-        json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app"}]}});
+    let base = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app"}]}});
     let equal = [
         json!({"metadata": {"labels": {"app": "web", "pod-template-hash": "abc"}}, "spec": {"containers": [{"name": "app"}]}}),
         json!({"metadata": {"labels": {"app": "web"}, "creationTimestamp": null}, "spec": {"containers": [{"name": "app"}]}}),
         json!({"spec": {"volumes": null, "containers": [{"env": [], "name": "app"}]}, "metadata": {"labels": {"app": "web"}, "annotations": {}}}),
     ];
     for other in &equal {
-        assert!(
-            same(&base, other) && same(other, &base),
-            "{:?}",
-            difference(&base, other)
-        );
+        assert!(same(&base, other) && same(other, &base), "{:?}", difference(&base, other));
     }
     let differ = [
         (
@@ -747,8 +544,8 @@ fn templates_are_compared_as_kubernetes_does() {
             "/spec/containers/0/env",
         ),
         (
-            json!({"metadata": {"labels": {"app": "web", "a/b": "1"}}, "spec": {"containers": [{"name": "app"}]}}),
-            "/metadata/labels/a~1b",
+            json!({"metadata": {"labels": {"app": "web", "a~/b": "1"}}, "spec": {"containers": [{"name": "app"}]}}),
+            "/metadata/labels/a~0~1b",
         ),
         (
             json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app", "emptyDir": {}}]}}),
