@@ -1,0 +1,140 @@
+//! All traffic with a cluster, and the same reads from files.
+//!
+//! `kubeconfig` decides where to go and as whom, `connect` builds the client, `read`, `write` and `watch` speak
+//! to the API server, `offline` answers the reads from a dump. Objects stay raw JSON in both directions. Nothing
+//! here prints: what a person should hear while a call is still running goes to [`Cluster::on_notice`].
+
+pub mod connect;
+mod dump;
+mod exchange;
+pub mod kubeconfig;
+pub mod offline;
+pub mod read;
+pub mod watch;
+pub mod write;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::cluster::connect::ConnectError;
+use crate::cluster::kubeconfig::Connection;
+
+/// Something a person should hear while a call is still going on. The text comes from the cluster: escape it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A `Warning:` header of the API server, each text once a run.
+    Warning(String),
+    /// A read is about to be repeated.
+    Retry { call: String, cause: String, wait: Duration },
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Notice::Warning(text) => f.write_str(text),
+            Notice::Retry { call, cause, wait } => write!(f, "{call}: {cause}; trying again in {wait:?}"),
+        }
+    }
+}
+
+/// How long to wait for an answer, and how often to ask again for a read.
+#[derive(Clone, Debug)]
+pub struct Patience {
+    /// The deadline of one request, its body included; `None` waits for ever.
+    pub request: Option<Duration>,
+    /// The pauses before the repetitions of a failed read, unless the server names its own.
+    pub pauses: Vec<Duration>,
+    /// No repetition starts later than this after the first try.
+    pub all: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Patience {
+            request: Some(Duration::from_secs(30)),
+            pauses: [200, 800, 2000].map(Duration::from_millis).to_vec(),
+            all: Duration::from_secs(10),
+        }
+    }
+}
+
+type Listener = Box<dyn Fn(Notice) + Send + Sync>;
+
+/// What all clones of a [`Cluster`] share.
+#[derive(Default)]
+struct Line {
+    requests: AtomicU64,
+    warned: Mutex<BTreeSet<String>>,
+    listener: Mutex<Option<Listener>>,
+}
+
+/// One API server, spoken to as one user. Clones share the connection.
+#[derive(Clone)]
+pub struct Cluster {
+    client: kube::Client,
+    server: Arc<str>,
+    patience: Patience,
+    line: Arc<Line>,
+}
+
+impl Cluster {
+    /// Prepares the client; nothing is sent yet. Asynchronous only because the client needs a running runtime.
+    ///
+    /// # Errors
+    /// When certificates, keys or tokens of the connection cannot be used.
+    pub async fn connect(connection: &Connection) -> Result<Cluster, ConnectError> {
+        let client = connect::client(&connection.config)?;
+        Ok(Cluster::over(client, &connection.server))
+    }
+
+    /// A cluster behind a client made elsewhere: the seam for tests.
+    pub fn over(client: kube::Client, server: &str) -> Cluster {
+        Cluster { client, server: server.into(), patience: Patience::default(), line: Arc::default() }
+    }
+
+    pub fn with_patience(self, patience: Patience) -> Cluster {
+        Cluster { patience, ..self }
+    }
+
+    /// Where notices go from now on. Without a listener they are dropped.
+    pub fn on_notice(&self, listener: impl Fn(Notice) + Send + Sync + 'static) {
+        *self.line.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(listener));
+    }
+
+    /// The server's address, as printed in plans and reports.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Requests sent so far, repetitions and watches included.
+    pub fn requests(&self) -> u64 {
+        self.line.requests.load(Ordering::Relaxed)
+    }
+
+    fn tell(&self, notice: Notice) {
+        if let Some(listener) = &*self.line.listener.lock().unwrap_or_else(PoisonError::into_inner) {
+            listener(notice);
+        }
+    }
+}
+
+/// The text of a file or stream that may come from Windows: UTF-8 with or without a byte order mark, or UTF-16
+/// with one (what PowerShell's `>` writes).
+fn decode(bytes: &[u8]) -> Result<String, &'static str> {
+    let utf16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
+        let (pairs, rest) = bytes.as_chunks::<2>();
+        if !rest.is_empty() {
+            return Err("not valid UTF-16");
+        }
+        String::from_utf16(&pairs.iter().map(|pair| unit(*pair)).collect::<Vec<_>>()).map_err(|_| "not valid UTF-16")
+    };
+    match bytes {
+        [0xFF, 0xFE, rest @ ..] => utf16(rest, u16::from_le_bytes),
+        [0xFE, 0xFF, rest @ ..] => utf16(rest, u16::from_be_bytes),
+        [0xEF, 0xBB, 0xBF, rest @ ..] => String::from_utf8(rest.to_vec()).map_err(|_| "not valid UTF-8"),
+        _ => String::from_utf8(bytes.to_vec()).map_err(|_| "not valid UTF-8"),
+    }
+}

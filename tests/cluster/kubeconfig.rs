@@ -1,0 +1,299 @@
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use saferollback::cluster::kubeconfig::{Connection, ConnectionFlags, Environment, KubeconfigError};
+use tempfile::TempDir;
+
+const TWO: &str = "
+apiVersion: v1
+kind: Config
+current-context: a
+contexts:
+- {name: a, context: {cluster: one, user: alice, namespace: shop}}
+- {name: b, context: {cluster: two, user: bob}}
+- {name: nobody, context: {cluster: one, user: ghost}}
+- {name: nowhere, context: {cluster: gone, user: alice}}
+- {name: anonymous, context: {cluster: one, user: ''}}
+clusters:
+- {name: one, cluster: {server: 'https://one:6443/'}}
+- {name: two, cluster: {server: 'https://two.example.com/k8s/clusters/x'}}
+users:
+- {name: alice, user: {token: secret-a}}
+- {name: bob, user: {username: bob, password: secret-b}}
+";
+
+fn flags() -> ConnectionFlags {
+    ConnectionFlags::default()
+}
+
+/// Writes files and loads through a KUBECONFIG that names them all.
+fn load_list(files: &[(&str, &str)], names: &[&str], flags: &ConnectionFlags) -> Result<Connection, KubeconfigError> {
+    let directory = TempDir::new().unwrap();
+    for (name, text) in files {
+        fs::write(directory.path().join(name), text).unwrap();
+    }
+    let paths = names.iter().map(|name| if name.is_empty() { PathBuf::new() } else { directory.path().join(name) });
+    let environment = Environment { kubeconfig: Some(std::env::join_paths(paths).unwrap()), ..Environment::default() };
+    Connection::load(flags, &environment)
+}
+
+fn load(text: &str, flags: &ConnectionFlags) -> Result<Connection, KubeconfigError> {
+    load_list(&[("config", text)], &["config"], flags)
+}
+
+/// A kubeconfig with one context, whose cluster and user have these fields.
+fn one(cluster: &str, user: &str) -> String {
+    format!(
+        "current-context: c\ncontexts: [{{name: c, context: {{cluster: k, user: u}}}}]\n\
+         clusters: [{{name: k, cluster: {{{cluster}}}}}]\nusers: [{{name: u, user: {{{user}}}}}]\n"
+    )
+}
+
+fn message(result: Result<Connection, KubeconfigError>) -> String {
+    result.expect_err("should fail").to_string()
+}
+
+#[test]
+fn the_current_context_decides_and_flags_override_it() {
+    let connection = load(TWO, &flags()).unwrap();
+    assert_eq!((connection.context.as_str(), connection.namespace.as_str()), ("a", "shop"));
+    assert_eq!(connection.server, "https://one:6443");
+    assert!(!connection.config.default_retry, "kube would repeat writes");
+
+    let other = ConnectionFlags { context: Some("b".into()), ..flags() };
+    let connection = load(TWO, &other).unwrap();
+    assert_eq!((connection.context.as_str(), connection.namespace.as_str()), ("b", "default"));
+    assert_eq!(connection.server, "https://two.example.com/k8s/clusters/x");
+
+    let mixed = ConnectionFlags {
+        cluster: Some("two".into()),
+        user: Some("bob".into()),
+        namespace: Some("bar".into()),
+        ..flags()
+    };
+    let connection = load(TWO, &mixed).unwrap();
+    assert_eq!(
+        (connection.server.as_str(), connection.namespace.as_str()),
+        ("https://two.example.com/k8s/clusters/x", "bar")
+    );
+    assert_eq!(connection.config.auth_info.username.as_deref(), Some("bob"));
+    assert!(load(TWO, &ConnectionFlags { context: Some("anonymous".into()), ..flags() }).is_ok());
+}
+
+#[test]
+fn what_does_not_exist_is_named_with_what_does() {
+    for (flags, what) in [
+        (ConnectionFlags { context: Some("x".into()), ..flags() }, "context \"x\" does not exist in "),
+        (ConnectionFlags { cluster: Some("x".into()), ..flags() }, "cluster \"x\" does not exist in "),
+        (ConnectionFlags { user: Some("x".into()), ..flags() }, "user \"x\" does not exist in "),
+        // kube takes this one for an anonymous user.
+        (ConnectionFlags { context: Some("nobody".into()), ..flags() }, "user \"ghost\" does not exist in "),
+        (ConnectionFlags { context: Some("nowhere".into()), ..flags() }, "cluster \"gone\" does not exist in "),
+    ] {
+        let text = message(load(TWO, &flags));
+        assert!(text.starts_with(what), "{text}");
+    }
+    let text = message(load(TWO, &ConnectionFlags { user: Some("x".into()), ..flags() }));
+    assert!(text.ends_with("(available: alice, bob)"), "{text}");
+    let text = message(load(&TWO.replace("current-context: a", "current-context: ''"), &flags()));
+    assert!(text.contains("--context (available: a, b, nobody, nowhere, anonymous)"), "{text}");
+}
+
+#[test]
+fn the_first_file_wins_and_missing_ones_are_passed_over() {
+    let second = TWO.replace("current-context: a", "current-context: b").replace("https://one:6443/", "https://wrong");
+    let extra = "contexts: [{name: c, context: {cluster: two, user: alice}}]";
+    let files = [("1", TWO), ("2", second.as_str()), ("3", extra), ("empty", "")];
+    let connection = load_list(&files, &["", "missing", "empty", "1", "2", "3"], &flags()).unwrap();
+    assert_eq!((connection.context.as_str(), connection.server.as_str()), ("a", "https://one:6443"));
+    let third = ConnectionFlags { context: Some("c".into()), ..flags() };
+    assert_eq!(load_list(&files, &["3", "2", "1"], &third).unwrap().context, "c");
+    let broken = load_list(&[("1", TWO), ("2", "a: [")], &["1", "2"], &flags());
+    assert!(matches!(broken, Err(KubeconfigError::Parse { .. })));
+}
+
+#[test]
+fn files_come_from_the_flag_then_the_variable_then_home() {
+    let directory = TempDir::new().unwrap();
+    let home = directory.path().to_path_buf();
+    fs::create_dir(home.join(".kube")).unwrap();
+    fs::write(home.join(".kube/config"), TWO).unwrap();
+    fs::write(home.join("other"), TWO.replace("current-context: a", "current-context: b")).unwrap();
+    let at_home = Environment { home: Some(home.clone()), ..Environment::default() };
+    assert_eq!(Connection::load(&flags(), &at_home).unwrap().context, "a");
+    let variable = Environment { kubeconfig: Some(home.join("other").into()), ..at_home.clone() };
+    assert_eq!(Connection::load(&flags(), &variable).unwrap().context, "b");
+    // A list of nothing but empty names is no list.
+    let empty = Environment { kubeconfig: Some(OsString::new()), ..at_home.clone() };
+    assert_eq!(Connection::load(&flags(), &empty).unwrap().context, "a");
+    let explicit = ConnectionFlags { kubeconfig: Some(home.join("other")), ..flags() };
+    assert_eq!(Connection::load(&explicit, &at_home).unwrap().context, "b");
+    let missing = ConnectionFlags { kubeconfig: Some(home.join("nope")), ..flags() };
+    assert!(matches!(Connection::load(&missing, &at_home), Err(KubeconfigError::Read { .. })));
+    let gone = Environment { kubeconfig: Some(home.join("nope").into()), ..at_home };
+    let text = message(Connection::load(&flags(), &gone));
+    assert!(text.starts_with("no cluster to talk to: no kubeconfig (looked for ") && text.contains("nope"), "{text}");
+    message(Connection::load(&flags(), &Environment::default()));
+}
+
+#[test]
+fn a_server_is_read_as_kubectl_reads_it() {
+    for (cluster, server) in [
+        ("server: 'localhost:8080'", "http://localhost:8080"),
+        ("server: 'example.com/'", "http://example.com"),
+        ("server: 'localhost:6443', insecure-skip-tls-verify: true", "https://localhost:6443"),
+        ("server: '[::1]:6443', insecure-skip-tls-verify: true", "https://[::1]:6443"),
+        ("server: 'https://[::1]:6443'", "https://[::1]:6443"),
+        ("server: 'https://example.com/a/b/?x=1#y'", "https://example.com/a/b"),
+        ("server: ' https://example.com '", "https://example.com"),
+    ] {
+        assert_eq!(load(&one(cluster, ""), &flags()).unwrap().server, server);
+    }
+    for cluster in [
+        "server: 'ftp://example.com'",
+        "server: 'example.com/path'",
+        "server: 'https://'",
+        "server: 'http://a b'",
+        "server: 'https://user:hunter2@example.com'",
+        "server: ''",
+        "",
+    ] {
+        let text = message(load(&one(cluster, ""), &flags()));
+        assert!(text.starts_with("cluster \"k\"") && !text.contains("hunter2"), "{text}");
+    }
+}
+
+#[test]
+fn base64_may_contain_white_space() {
+    let certificate = "-----BEGIN CERTIFICATE-----\nAQIDBA==\n-----END CERTIFICATE-----";
+    let mut data = STANDARD.encode(certificate);
+    data.insert_str(10, "\n    ");
+    data.push('\n');
+    let cluster = format!("server: 'localhost:6443', certificate-authority-data: \"{}\"", data.replace('\n', "\\n"));
+    let connection = load(&one(&cluster, ""), &flags()).unwrap();
+    assert_eq!(connection.config.root_cert, Some(vec![vec![1, 2, 3, 4]]));
+    assert_eq!(connection.server, "https://localhost:6443", "an authority means TLS");
+
+    let key = STANDARD.encode("key").replace('a', "a\\n ");
+    let user = format!("client-certificate-data: \"{key}\", client-key-data: \" {key}\"");
+    let connection = load(&one("server: 'localhost:6443'", &user), &flags()).unwrap();
+    let data = connection.config.auth_info.client_certificate_data.unwrap();
+    assert_eq!(STANDARD.decode(data).unwrap(), b"key\n");
+    for (cluster, user) in [
+        ("server: 'https://x', certificate-authority-data: '%%%'", ""),
+        ("server: 'https://x', certificate-authority-data: 'AAAA'", ""),
+        ("server: 'https://x'", "client-key-data: 'AAAA'"),
+        ("server: 'https://x'", "client-certificate-data: '%%', client-key-data: 'AAAA'"),
+        ("server: 'https://x', certificate-authority: /does/not/exist", ""),
+        ("server: 'https://x'", "tokenFile: /does/not/exist"),
+    ] {
+        let text = message(load(&one(cluster, user), &flags()));
+        assert!(text.starts_with("cluster \"k\": ") || text.starts_with("user \"u\": "), "{text}");
+    }
+}
+
+#[test]
+fn paths_are_relative_to_the_file_that_names_them() {
+    let directory = TempDir::new().unwrap();
+    fs::create_dir(directory.path().join("pki")).unwrap();
+    let write = |name: &str, text: &str| fs::write(directory.path().join("pki").join(name), text).unwrap();
+    write("ca.pem", "-----BEGIN CERTIFICATE-----\nAQID\n-----END CERTIFICATE-----\n");
+    write("cert.pem", "c");
+    write("key.pem", "k");
+    write("token", "t0ken\n");
+    let text = one(
+        "server: 'https://x', certificate-authority: pki/ca.pem",
+        "client-certificate: pki/cert.pem, client-key: pki/key.pem, tokenFile: pki/token, token: ''",
+    );
+    let file = directory.path().join("config");
+    fs::write(&file, text).unwrap();
+    let explicit = ConnectionFlags { kubeconfig: Some(file), ..flags() };
+    let connection = Connection::load(&explicit, &Environment::default()).unwrap();
+    assert_eq!(connection.config.root_cert, Some(vec![vec![1, 2, 3]]));
+    let user = connection.config.auth_info;
+    assert!(user.client_certificate.is_none() && user.client_key_data.is_some());
+    assert!(user.token.is_some(), "a line break at the end of a token file is not part of the token");
+}
+
+#[test]
+fn ways_to_sign_in_that_are_not_there_yet_name_the_user() {
+    for user in [
+        "exec: {apiVersion: client.authentication.k8s.io/v1, command: aws, args: null, env: null}",
+        "auth-provider: {name: oidc}",
+    ] {
+        let text = message(load(&one("server: 'https://x'", user), &flags()));
+        assert!(text.starts_with("user \"u\" signs in through ") && text.ends_with("not supported yet"), "{text}");
+    }
+    let text = message(load(&one("server: 'https://x', proxy-url: 'http://p'", ""), &flags()));
+    assert!(text.contains("user \"u\"") && text.contains("proxy-url"), "{text}");
+}
+
+#[test]
+fn contradictions_are_refused_and_secrets_never_shown() {
+    for (cluster, user) in [
+        ("server: 'https://x'", "token: hunter2, username: bob, password: hunter2"),
+        ("server: 'https://x', insecure-skip-tls-verify: true, certificate-authority-data: 'LS0t'", "token: hunter2"),
+    ] {
+        let text = message(load(&one(cluster, user), &flags()));
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+    let text = message(load("users: [{name: u, user: {token: hunter2, token: hunter2}}]", &flags()));
+    assert!(!text.contains("hunter2") && text.contains("line 1"), "{text}");
+    let twice = format!("{TWO}- {{name: alice, user: {{token: hunter2}}}}\n");
+    let text = message(load(&twice, &flags()));
+    assert!(text.contains("user \"alice\" is there twice") && !text.contains("hunter2"), "{text}");
+    let connection = load(&one("server: 'https://x'", "token: hunter2"), &flags()).unwrap();
+    assert!(!format!("{connection:?}").contains("hunter2"));
+}
+
+#[test]
+fn files_from_windows_are_read() {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("config");
+    let mut utf16 = vec![0xFF, 0xFE];
+    utf16.extend(TWO.replace('\n', "\r\n").encode_utf16().flat_map(u16::to_le_bytes));
+    let explicit = ConnectionFlags { kubeconfig: Some(file.clone()), ..flags() };
+    for bytes in [utf16.clone(), [b"\xEF\xBB\xBF", TWO.as_bytes()].concat()] {
+        fs::write(&file, bytes).unwrap();
+        assert_eq!(Connection::load(&explicit, &Environment::default()).unwrap().context, "a");
+    }
+    utf16.pop();
+    fs::write(&file, utf16).unwrap();
+    assert!(Connection::load(&explicit, &Environment::default()).is_err());
+}
+
+fn pod(directory: &Path) -> Environment {
+    fs::write(directory.join("token"), "t").unwrap();
+    fs::write(directory.join("ca.crt"), "-----BEGIN CERTIFICATE-----\nAQID\n-----END CERTIFICATE-----\n").unwrap();
+    fs::write(directory.join("namespace"), "shop\n").unwrap();
+    Environment {
+        service_host: Some("fd00::1".into()),
+        service_port: Some("443".into()),
+        service_account: Some(directory.to_path_buf()),
+        ..Environment::default()
+    }
+}
+
+#[test]
+fn a_pod_uses_its_service_account_only_if_nothing_else_was_asked_for() {
+    let directory = TempDir::new().unwrap();
+    let inside = pod(directory.path());
+    let connection = Connection::load(&flags(), &inside).unwrap();
+    assert_eq!((connection.server.as_str(), connection.namespace.as_str()), ("https://[fd00::1]:443", "shop"));
+    assert_eq!(connection.context, "in-cluster");
+    let named = ConnectionFlags { namespace: Some("bar".into()), ..flags() };
+    assert_eq!(Connection::load(&named, &inside).unwrap().namespace, "bar");
+    let asked = ConnectionFlags { context: Some("prod".into()), ..flags() };
+    assert!(matches!(Connection::load(&asked, &inside), Err(KubeconfigError::None { .. })));
+    let missing = ConnectionFlags { kubeconfig: Some("/does/not/exist".into()), ..flags() };
+    assert!(matches!(Connection::load(&missing, &inside), Err(KubeconfigError::Read { .. })));
+    let file = directory.path().join("config");
+    fs::write(&file, TWO).unwrap();
+    let both = Environment { kubeconfig: Some(file.into()), ..inside.clone() };
+    assert_eq!(Connection::load(&flags(), &both).unwrap().context, "a");
+    fs::remove_file(directory.path().join("token")).unwrap();
+    assert!(matches!(Connection::load(&flags(), &inside), Err(KubeconfigError::None { .. })));
+}
