@@ -263,6 +263,26 @@ pub(super) fn broken(error: kube::Error) -> Broken {
     }
 }
 
+impl Cause {
+    /// The cause as one text, without a long value: a JSON patch that fails strict validation is answered with the
+    /// whole patched object quoted, values and all.
+    pub fn without_values(&self) -> String {
+        const LONGEST: usize = 200;
+        let message = match self.message.find("strict decoding error") {
+            Some(at) => &self.message[at..],
+            None if self.message.len() <= LONGEST => &self.message,
+            None => match self.message.strip_prefix("Invalid value: ").and_then(|rest| rest.rsplit_once("\": ")) {
+                Some((_, reason)) => reason,
+                None => &self.message,
+            },
+        };
+        match self.field.as_str() {
+            "" => message.to_string(),
+            field => format!("{field}: {message}"),
+        }
+    }
+}
+
 /// The next error of a chain. `kube::Error::Service` names its inner error's source as its own, which would skip
 /// the error that says whether a connection existed; `io::Error` does the same with the error it wraps.
 fn cause_of<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a (dyn StdError + 'static)> {

@@ -7,7 +7,7 @@ use http::Method;
 use serde_json::Value;
 
 use crate::cluster::Cluster;
-use crate::cluster::exchange::{Answer, Asked, Broken, Refused, path, request};
+use crate::cluster::exchange::{Answer, Asked, Broken, Cause, Refused, path, request};
 use crate::cluster::read::{ReadError, Resource, object};
 use crate::core::object::Object;
 
@@ -84,13 +84,12 @@ impl WriteError {
             409 => WriteError::Conflict { asked, message },
             422 if causes.is_empty() && asked.verb.ends_with(JSON_PATCH) => WriteError::TestFailed { asked },
             422 => {
-                let mut causes: Vec<String> = causes
-                    .into_iter()
-                    .map(|cause| match cause.field.is_empty() {
-                        true => cause.message,
-                        false => format!("{}: {}", cause.field, cause.message),
-                    })
-                    .collect();
+                // A uid in a merge patch is a precondition; that it does not hold is said as an attempt to change it.
+                if asked.verb.ends_with(MERGE_PATCH) && causes.iter().any(|cause| cause.field == "metadata.uid") {
+                    return WriteError::Conflict { asked, message: "another object has that name now".to_string() };
+                }
+                let mut causes: Vec<String> = causes.iter().map(Cause::without_values).collect();
+                causes.dedup();
                 if causes.is_empty() {
                     causes.push(message);
                 }
@@ -136,6 +135,7 @@ impl WriteError {
 }
 
 const JSON_PATCH: &str = "patch";
+const MERGE_PATCH: &str = "change";
 
 impl Cluster {
     /// Creates an object. `dry_run` asks the server to check it and store nothing.
@@ -186,7 +186,8 @@ impl Cluster {
         patch: &Value,
         dry_run: bool,
     ) -> Result<Object, WriteError> {
-        let asked = Asked::new(if dry_run { "dry-run change" } else { "change" }, resource, namespace, Some(name));
+        let verb = if dry_run { "dry-run change" } else { MERGE_PATCH };
+        let asked = Asked::new(verb, resource, namespace, Some(name));
         let path = path(&asked, resource);
         self.write(Method::PATCH, path, asked, resource, "application/merge-patch+json", patch, dry_run).await
     }

@@ -74,6 +74,29 @@ async fn a_failed_test_is_told_from_an_invalid_template() {
     assert!(matches!(create(status(400, "BadRequest", strict)).await, WriteError::Invalid { .. }));
 }
 
+/// Measured on 1.35: strict validation of a JSON patch quotes the whole patched object.
+#[tokio::test]
+async fn a_refused_patch_does_not_repeat_the_object() {
+    let quoted = r#"Invalid value: "{\"data\":{\"pin\":\"hunter2\"}}": strict decoding error: unknown field "foo""#;
+    let long = format!("Invalid value: \"{}\": must be shorter", "hunter2 ".repeat(40));
+    let details = json!({"causes": [{"reason": "FieldValueInvalid", "field": "patch", "message": quoted},
+        {"reason": "FieldValueInvalid", "field": "data", "message": long}]});
+    let error = patch(status_with(422, "Invalid", "hunter2", details)).await.to_string();
+    assert!(!error.contains("hunter2") && error.contains("unknown field \"foo\""), "{error}");
+    assert!(error.ends_with("; data: must be shorter"), "{error}");
+}
+
+/// Measured on 1.35: the server calls it an attempt to change an immutable field.
+#[tokio::test]
+async fn a_uid_in_a_merge_patch_is_a_precondition() {
+    let details = json!({"causes": [{"reason": "FieldValueInvalid", "field": "metadata.uid",
+        "message": "Invalid value: \"x\": field is immutable"}]});
+    let fake = Fake::new(vec![status_with(422, "Invalid", "invalid", details)]);
+    let body = json!({"metadata": {"uid": "x"}});
+    let error = fake.cluster.merge_patch(Resource::ConfigMaps, "shop", "s", &body, false).await.unwrap_err();
+    assert!(matches!(error, WriteError::Conflict { .. }), "{error}");
+}
+
 #[tokio::test]
 async fn the_two_kinds_of_409_are_different() {
     let exists = create(status(409, "AlreadyExists", "configmaps \"s\" already exists")).await;
