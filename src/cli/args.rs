@@ -1,0 +1,214 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::cluster::kubeconfig::ConnectionFlags;
+
+/// Rollbacks whose configuration is known.
+///
+/// `kubectl rollout undo` restores a Pod template, not the ConfigMaps behind the names in it. This plugin says what a
+/// replacement Pod of each revision would read, with evidence, and rolls back with the right content bound to the
+/// template.
+///
+/// Start with: kubectl saferollback history TYPE/NAME
+#[derive(Parser, Debug)]
+#[command(
+    name = "kubectl-saferollback",
+    bin_name = "kubectl saferollback",
+    disable_help_subcommand = true,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub connection: Connection,
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// Accepted before and after the verb.
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Connection")]
+pub struct Connection {
+    /// The kubeconfig file to use
+    #[arg(long, global = true, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The kubeconfig context to use
+    #[arg(long, global = true, value_name = "NAME")]
+    pub context: Option<String>,
+    /// The namespace
+    #[arg(short, long, global = true, value_name = "NAME")]
+    pub namespace: Option<String>,
+}
+
+impl Connection {
+    pub fn flags(&self) -> ConnectionFlags {
+        ConnectionFlags {
+            kubeconfig: self.kubeconfig.clone(),
+            context: self.context.clone(),
+            namespace: self.namespace.clone(),
+            ..ConnectionFlags::default()
+        }
+    }
+
+    /// As typed, to be repeated in the commands that we print.
+    pub fn typed(&self) -> Vec<String> {
+        let mut typed = Vec::new();
+        if let Some(namespace) = &self.namespace {
+            typed.extend(["-n".to_string(), namespace.clone()]);
+        }
+        if let Some(context) = &self.context {
+            typed.extend(["--context".to_string(), context.clone()]);
+        }
+        if let Some(file) = &self.kubeconfig {
+            typed.extend(["--kubeconfig".to_string(), file.display().to_string()]);
+        }
+        typed
+    }
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Verb {
+    /// List the revisions, and what a new Pod of each would read now
+    #[command(after_help = "Examples:\n  kubectl saferollback history web\n  kubectl saferollback history web --revision 3 -o json")]
+    History(History),
+    /// Tell whether plain `kubectl rollout undo` would be safe
+    #[command(after_help = "Examples:\n  kubectl saferollback check web\n  kubectl saferollback check web --to-revision 3\n\nExit codes: 0 safe or likely safe, 3 not, 1 it could not be told, 2 usage.")]
+    Check(Check),
+    /// Roll back with known configuration
+    #[command(after_help = "Examples:\n  kubectl saferollback undo web --to-revision 3 --dry-run=client\n  kubectl saferollback undo web --to-revision 3\n  kubectl saferollback undo web --to-revision 3 --use settings=old.yaml\n\nExit codes: 0 done or nothing to do, 1 could not, 2 usage, 3 refused, 4 the rollout failed or timed out,\n5 the workload changed since the plan, 130/143 interrupted.")]
+    Undo(Undo),
+    /// Print the version
+    Version,
+}
+
+#[derive(Args, Debug)]
+pub struct Target {
+    /// TYPE/NAME, TYPE NAME or NAME; without it the only workload of the namespace
+    #[arg(value_name = "TYPE/NAME", num_args = 0..=2)]
+    pub workload: Vec<String>,
+    /// Read objects from files instead of a cluster: a file, a directory, or - for stdin
+    #[arg(long, value_name = "FILE|DIR|-")]
+    pub from_file: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Default)]
+pub enum Output {
+    #[default]
+    #[value(skip)]
+    Table,
+    Wide,
+    Json,
+    Yaml,
+}
+
+#[derive(Args, Debug)]
+pub struct History {
+    #[command(flatten)]
+    pub target: Target,
+    /// Everything about one revision
+    #[arg(long, value_name = "N")]
+    pub revision: Option<u64>,
+    /// Print the report as json or yaml, or a wider table
+    #[arg(short, long, value_name = "wide|json|yaml")]
+    pub output: Option<Output>,
+}
+
+#[derive(Args, Debug)]
+pub struct Check {
+    #[command(flatten)]
+    pub target: Target,
+    /// The revision to check; 0 or none is the previous one
+    #[arg(long, value_name = "N")]
+    pub to_revision: Option<u64>,
+    /// Print the report as json or yaml, or a wider table
+    #[arg(short, long, value_name = "wide|json|yaml")]
+    pub output: Option<Output>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DryRun {
+    None,
+    Client,
+    Server,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Config {
+    /// Keep what is the same, pin what is recovered, refuse the rest
+    Auto,
+    /// Pin every ConfigMap reference that may be pinned
+    Pin,
+    /// New Pods read the live objects as they are, like kubectl rollout undo
+    #[value(alias = "keep")]
+    Live,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Require {
+    Likely,
+    Proof,
+}
+
+#[derive(Args, Debug)]
+pub struct Undo {
+    #[command(flatten)]
+    pub target: Target,
+    /// The revision to go to; 0 or none is the previous one, if that is clear
+    #[arg(long, value_name = "N")]
+    pub to_revision: Option<u64>,
+    /// Write nothing: print the plan (client), or ask the server too (server)
+    #[arg(long, value_enum, default_value = "none", default_missing_value = "client", num_args = 0..=1, require_equals = true)]
+    pub dry_run: DryRun,
+    /// What new Pods shall read
+    #[arg(long, value_enum, default_value = "auto")]
+    pub config: Config,
+    /// How well the content must be known
+    #[arg(long, value_enum, default_value = "likely")]
+    pub require: Require,
+    /// Pin this content for a ConfigMap: NAME=FILE, or NAME=sr1:… (a digest that history shows)
+    #[arg(long = "use", value_name = "NAME=FILE|DIGEST")]
+    pub given: Vec<String>,
+    /// Wait for the rollout
+    #[arg(long, default_value = "true", default_missing_value = "true", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set)]
+    pub wait: bool,
+    /// How long to wait in all, as 90s or 5m, 0 for ever; default: the progress deadline, restarting with progress
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub timeout: Option<Duration>,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Print the report (json), or the objects to apply (yaml)
+    #[arg(short, long, value_name = "wide|json|yaml")]
+    pub output: Option<Output>,
+}
+
+/// Go's spelling, as kubectl takes it: `90s`, `1m30s`, `2h`, `500ms`, or bare seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is not a duration: write 90s, 5m or 1h30m");
+    if let Ok(seconds) = text.parse::<u32>() {
+        return Ok(Duration::from_secs(seconds.into()));
+    }
+    let mut rest = text;
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).filter(|n| *n > 0).ok_or_else(wrong)?;
+        let (number, tail) = rest.split_at(digits);
+        let unit = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(unit);
+        let number: u32 = number.parse().map_err(|_| wrong())?;
+        let one = match unit {
+            "ms" => Duration::from_millis(1),
+            "s" => Duration::from_secs(1),
+            "m" => Duration::from_secs(60),
+            "h" => Duration::from_secs(3600),
+            _ => return Err(wrong()),
+        };
+        total = one.checked_mul(number).and_then(|d| total.checked_add(d)).ok_or_else(wrong)?;
+        rest = tail;
+    }
+    if text.is_empty() { Err(wrong()) } else { Ok(total) }
+}

@@ -1,0 +1,45 @@
+//! Failures → words and exit codes.
+
+use crate::cluster::read::ReadError;
+use crate::run::Failure;
+
+/// The exit codes. The report carries the outcome in words too, since Windows flattens plugin exit codes.
+pub const COULD_NOT: u8 = 1;
+pub const USAGE: u8 = 2;
+/// The answer is no: refused, not safe, not found. The workload was not written.
+pub const NO: u8 = 3;
+pub const INTERRUPTED: u8 = 130;
+pub const TERMINATED: u8 = 143;
+
+pub fn exit_code(failure: &Failure) -> u8 {
+    match failure {
+        Failure::Target(_) | Failure::Usage(_) | Failure::Several { .. } | Failure::Ambiguous { .. } => USAGE,
+        Failure::NoRevision(_) => NO,
+        _ => COULD_NOT,
+    }
+}
+
+/// kubectl's form of an error, and at most one hint.
+pub fn words(failure: &Failure) -> (String, Option<String>) {
+    let hint = match failure {
+        Failure::NotFound { namespace, .. } => Some(format!("it was looked for in namespace {namespace}; -n names another")),
+        Failure::Several { .. } | Failure::Ambiguous { .. } => Some("name one as TYPE/NAME".into()),
+        Failure::Read(ReadError::Unreachable { .. }) => Some("is the cluster up, and is this the right --context?".into()),
+        _ => None,
+    };
+    let text = match failure {
+        Failure::NotFound { kind, name, .. } => {
+            format!("Error from server (NotFound): {} {name:?} not found", plural(kind))
+        }
+        Failure::Read(ReadError::Forbidden { .. }) => format!("Error from server (Forbidden): {failure}"),
+        other => format!("error: {other}"),
+    };
+    (text, hint)
+}
+
+fn plural(kind: &str) -> String {
+    match kind {
+        "workload" => "workload".into(),
+        kind => format!("{kind}s.apps"),
+    }
+}

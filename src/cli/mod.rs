@@ -1,0 +1,280 @@
+//! What is typed and what is shown: the only code that prints or decides the exit code.
+
+mod args;
+mod check;
+mod error;
+mod history;
+mod screen;
+mod ui;
+mod undo;
+mod yaml;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+
+use clap::Parser;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::cli::args::{Cli, Connection, Output, Verb};
+use crate::cli::screen::escape;
+use crate::cli::ui::{Progress, Speaker};
+use crate::cluster::Notice;
+use crate::cluster::offline::Dump;
+use crate::cluster::read::{Resource, Select};
+use crate::core::digest::Content;
+use crate::core::observed::Origin;
+use crate::core::policy::{Config, Given, Rules};
+use crate::core::recovery::{Candidate, Grade};
+use crate::core::report::{Document, Outcome};
+use crate::core::workload::Target;
+use crate::run::undo::{DryRun, Request};
+use crate::run::{self, Failure, Phase};
+
+/// Parses the command line, runs the verb, prints, and returns the exit code.
+pub fn main() -> u8 {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // clap's own: help and version go to stdout with 0, usage errors to stderr with 2.
+            let _ = error.print();
+            return u8::try_from(error.exit_code()).unwrap_or(error::USAGE);
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let result = match runtime {
+        Ok(runtime) => runtime.block_on(verb(&cli)),
+        Err(problem) => Err(Failure::Given(format!("cannot start: {problem}"))),
+    };
+    match result {
+        Ok(code) => code,
+        Err(failure) => {
+            let (words, hint) = error::words(&failure);
+            ui::err(&format!("{}\n", escape(&words)));
+            if let Some(hint) = hint {
+                ui::err(&format!("hint: {}\n", escape(&hint)));
+            }
+            error::exit_code(&failure)
+        }
+    }
+}
+
+fn notice(notice: Notice) {
+    let label = match notice {
+        Notice::Warning(_) => "Warning",
+        Notice::Retry { .. } => "Note",
+    };
+    ui::err(&format!("{label}: {}\n", escape(&notice.to_string())));
+}
+
+async fn verb(cli: &Cli) -> Result<u8, Failure> {
+    match &cli.verb {
+        Verb::Version => {
+            ui::out(&format!("kubectl-saferollback v{}\n", env!("CARGO_PKG_VERSION")));
+            Ok(0)
+        }
+        Verb::History(args) => {
+            let target = Target::parse(&args.target.workload)?;
+            let scene = run::scene(&cli.connection.flags(), &args.target.from_file, notice).await?;
+            let document = run::history::run(&scene, target.as_ref(), args.revision, Timestamp::now()).await?;
+            warnings(&document);
+            match args.output.unwrap_or_default() {
+                output @ (Output::Table | Output::Wide) if args.revision.is_none() => {
+                    let typed = typed(&cli.connection, &args.target);
+                    let (table, notes) = history::table(&document, output == Output::Wide, ui::width(), &typed);
+                    ui::out(&table);
+                    if !notes.is_empty() {
+                        ui::err(&format!("\n{notes}"));
+                    }
+                }
+                Output::Table | Output::Wide => ui::out(&history::detail(&document)),
+                output => print(&document, output)?,
+            }
+            Ok(0)
+        }
+        Verb::Check(args) => {
+            let target = Target::parse(&args.target.workload)?;
+            let scene = run::scene(&cli.connection.flags(), &args.target.from_file, notice).await?;
+            let document = run::check::run(&scene, target.as_ref(), args.to_revision, Timestamp::now()).await?;
+            warnings(&document);
+            match args.output.unwrap_or_default() {
+                Output::Table | Output::Wide => ui::out(&check::screen(&document, ui::width())),
+                output => print(&document, output)?,
+            }
+            match &document.outcome {
+                Outcome::Check(check) => Ok(check.exit_code),
+                _ => Ok(0),
+            }
+        }
+        Verb::Undo(args) => undo_verb(cli, args).await,
+    }
+}
+
+async fn undo_verb(cli: &Cli, args: &args::Undo) -> Result<u8, Failure> {
+    let target = Target::parse(&args.target.workload)?;
+    let writes = args.dry_run == args::DryRun::None && args.target.from_file.is_empty();
+    if writes && target.is_none() {
+        return Err(Failure::Usage("undo needs a workload: name it as TYPE/NAME".into()));
+    }
+    if writes && !args.yes && !ui::can_ask() {
+        return Err(Failure::Usage("undo needs --yes when there is no terminal to ask on".into()));
+    }
+    let request = Request {
+        revision: args.to_revision,
+        rules: rules(args, cli.connection.namespace.as_deref())?,
+        dry_run: match args.dry_run {
+            args::DryRun::None => DryRun::None,
+            args::DryRun::Client => DryRun::Client,
+            args::DryRun::Server => DryRun::Server,
+        },
+        wait: args.wait,
+        timeout: args.timeout,
+        typed: typed(&cli.connection, &args.target),
+        words: args.target.workload.clone(),
+    };
+    let output = args.output.unwrap_or_default();
+    let progress = Rc::new(RefCell::new(Progress::default()));
+    let mut speaker = Speaker { output, yes: args.yes, progress: Rc::clone(&progress), plan: None };
+    let work = async {
+        let scene = run::scene(&cli.connection.flags(), &args.target.from_file, notice).await?;
+        run::undo::run(&scene, target.as_ref(), &request, &mut speaker, Timestamp::now()).await
+    };
+    let undone = tokio::select! {
+        undone = work => undone?,
+        code = interrupted() => {
+            let progress = progress.borrow();
+            ui::err(&format!("\n{}\n", escape(&interruption(&progress))));
+            return Ok(code);
+        }
+    };
+    let document = &undone.document;
+    warnings(document);
+    let Outcome::Undo(undo) = &document.outcome else { return Ok(0) };
+    if !undo.refusals.is_empty() {
+        ui::err(&undo::refusal(document));
+    }
+    match output {
+        Output::Table | Output::Wide => {
+            let mut command: Vec<String> = ["kubectl", "saferollback", "undo"].map(String::from).to_vec();
+            command.extend(request.words.iter().cloned());
+            command.extend(request.typed.iter().cloned());
+            if let Some(plan) = &speaker.plan {
+                ui::out(&undo::afterwards(document, plan, &command));
+            }
+        }
+        Output::Json => print(document, output)?,
+        Output::Yaml if undo.refusals.is_empty() => {
+            let texts: Result<Vec<String>, String> = undone.manifests.iter().map(yaml::document).collect();
+            ui::out(&texts.map_err(Failure::Given)?.join("---\n"));
+        }
+        Output::Yaml => {}
+    }
+    Ok(undo.exit_code)
+}
+
+/// The flags to repeat in printed commands.
+fn typed(connection: &Connection, target: &args::Target) -> Vec<String> {
+    let mut typed = connection.typed();
+    for file in &target.from_file {
+        typed.extend(["--from-file".to_string(), file.display().to_string()]);
+    }
+    typed
+}
+
+fn warnings(document: &Document) {
+    for warning in &document.warnings {
+        ui::err(&format!("Warning: {}\n", escape(warning)));
+    }
+}
+
+fn print(document: &Document, output: Output) -> Result<(), Failure> {
+    let wrong = |error: serde_json::Error| Failure::Given(format!("cannot print the report: {error}"));
+    if output == Output::Json {
+        ui::out(&format!("{}\n", serde_json::to_string_pretty(document).map_err(wrong)?));
+        return Ok(());
+    }
+    let text = serde_json::to_string(document).map_err(wrong)?;
+    let value: Value = serde_json::from_str(&text).map_err(wrong)?;
+    ui::out(&yaml::document(&value).map_err(Failure::Given)?);
+    Ok(())
+}
+
+fn rules(args: &args::Undo, namespace: Option<&str>) -> Result<Rules, Failure> {
+    let mut given = BTreeMap::new();
+    for one in &args.given {
+        let wrong = || Failure::Usage(format!("--use {one:?}: write NAME=FILE, or NAME=sr1:DIGEST"));
+        let (name, what) = one.split_once('=').filter(|(n, w)| !n.is_empty() && !w.is_empty()).ok_or_else(wrong)?;
+        let name = name.trim_start_matches("configmap/").trim_start_matches("cm/");
+        let what = match what.starts_with("sr1:") {
+            true => Given::Digest(what.to_string()),
+            false => Given::File(Box::new(content_of_file(name, Path::new(what), namespace)?)),
+        };
+        given.insert(name.to_string(), what);
+    }
+    Ok(Rules {
+        config: match args.config {
+            args::Config::Auto => Config::Auto,
+            args::Config::Pin => Config::Pin,
+            args::Config::Live => Config::Live,
+        },
+        require: match args.require {
+            args::Require::Likely => Grade::Likely,
+            args::Require::Proof => Grade::Proof,
+        },
+        given,
+    })
+}
+
+/// The content of ConfigMap `name` in a manifest file: of that name, or the only ConfigMap in it.
+fn content_of_file(name: &str, path: &Path, namespace: Option<&str>) -> Result<Candidate, Failure> {
+    let dump = Dump::load(&[path.to_path_buf()], &mut std::io::stdin())?;
+    let all = dump.list(Resource::ConfigMaps, namespace.unwrap_or(""), Select::All)?.items;
+    let named = all.iter().find(|o| o.name() == name);
+    let object = match (named, all.as_slice()) {
+        (Some(object), _) | (None, [object]) => object,
+        _ => {
+            let message = format!("--use {name}: {} holds no ConfigMap {name:?}", path.display());
+            return Err(Failure::Given(message));
+        }
+    };
+    let content = Content::from_object(object).map_err(|e| Failure::Given(format!("{}: {e}", path.display())))?;
+    Ok(Candidate {
+        digest: content.digest(),
+        content,
+        origin: Origin::File,
+        source_uid: String::new(),
+        from: None,
+        until: None,
+        grade: Grade::None,
+    })
+}
+
+/// Resolves on SIGINT or SIGTERM, with the exit code.
+async fn interrupted() -> u8 {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+            return tokio::select! {
+                _ = tokio::signal::ctrl_c() => error::INTERRUPTED,
+                _ = terminate.recv() => error::TERMINATED,
+            };
+        }
+    }
+    let _ = tokio::signal::ctrl_c().await;
+    error::INTERRUPTED
+}
+
+fn interruption(progress: &Progress) -> String {
+    let made = match progress.created.as_slice() {
+        [] => String::new(),
+        made => format!("; snapshots made so far: {} (the same command uses them)", made.join(", ")),
+    };
+    match progress.phase {
+        Phase::NothingWritten => "interrupted: nothing was written".into(),
+        Phase::Snapshots => format!("interrupted before the workload was written{made}"),
+        Phase::Patched => "interrupted after the workload was written: the rollout goes on; the same command waits for it".into(),
+    }
+}

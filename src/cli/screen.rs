@@ -1,0 +1,135 @@
+//! Lines of text for a person: escaping, wrapping, ages, tables.
+
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+use jiff::Timestamp;
+
+/// Prose is at most this wide, whatever the terminal.
+const PROSE: usize = 79;
+
+/// Text from the cluster is data: control characters, escape sequences and what reorders text are shown escaped
+/// (kubernetes/kubernetes#101695).
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let reorders = matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() || reorders => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// As kubectl prints an age (`duration.HumanDuration`): `48m`, `2d3h`, `12d`.
+pub fn age(from: Option<Timestamp>, to: Timestamp) -> String {
+    let Some(from) = from else { return "<unknown>".into() };
+    let seconds = to.duration_since(from).as_secs();
+    let two = |big: i64, unit: char, small: i64, small_unit: char| match small {
+        0 => format!("{big}{unit}"),
+        small => format!("{big}{unit}{small}{small_unit}"),
+    };
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match seconds {
+        ..0 => "0s".into(),
+        0..120 => format!("{seconds}s"),
+        120..600 => two(minutes, 'm', seconds % 60, 's'),
+        600..10_800 => format!("{minutes}m"),
+        10_800..28_800 => two(hours, 'h', minutes % 60, 'm'),
+        28_800..172_800 => format!("{hours}h"),
+        172_800..691_200 => two(days, 'd', hours % 24, 'h'),
+        691_200..63_072_000 => format!("{days}d"),
+        63_072_000..252_288_000 => two(days / 365, 'y', days % 365, 'd'),
+        _ => format!("{}y", days / 365),
+    }
+}
+
+/// `1 Pod`, `2 Pods`.
+pub fn count(n: usize, one: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub fn listed(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [head @ .., last] => format!("{} and {last}", head.join(", ")),
+    }
+}
+
+/// A screen in the making. Everything that goes in is escaped; only we break lines.
+#[derive(Default)]
+pub struct Screen {
+    text: String,
+}
+
+impl Screen {
+    pub fn line(&mut self, line: &str) {
+        self.text.push_str(escape(line).trim_end());
+        self.text.push('\n');
+    }
+
+    pub fn blank(&mut self) {
+        self.text.push('\n');
+    }
+
+    /// A paragraph, wrapped at words.
+    pub fn prose(&mut self, text: &str) {
+        self.hanging("", text);
+    }
+
+    /// A paragraph behind a label: `Content   settings as …`, further lines under the first one's text.
+    pub fn hanging(&mut self, label: &str, text: &str) {
+        let mut line = label.to_string();
+        let indent = label.chars().count();
+        let mut empty = true;
+        for word in escape(text).split(' ').filter(|w| !w.is_empty()) {
+            if !empty && line.chars().count() + 1 + word.chars().count() > PROSE {
+                self.text.push_str(line.trim_end());
+                self.text.push('\n');
+                line = " ".repeat(indent);
+                empty = true;
+            }
+            if !empty {
+                line.push(' ');
+            }
+            line.push_str(word);
+            empty = false;
+        }
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    /// Three spaces between columns, as kubectl. `width`: of a terminal, where the last column alone is cut.
+    pub fn table(&mut self, header: &[&str], rows: &[Vec<String>], width: Option<usize>) {
+        let mut table = Table::new();
+        table.load_style(NOTHING);
+        table.set_header(header.iter().map(ToString::to_string).collect::<Vec<_>>());
+        for row in rows {
+            table.add_row(row.iter().map(|cell| escape(cell)).collect::<Vec<_>>());
+        }
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 3));
+        }
+        for line in table.lines() {
+            let line = line.trim_end();
+            let long = width.is_some_and(|w| line.chars().count() > w);
+            match width.filter(|_| long) {
+                Some(width) => {
+                    self.text.extend(line.chars().take(width.saturating_sub(3)));
+                    self.text.push_str("...");
+                }
+                None => self.text.push_str(line),
+            }
+            self.text.push('\n');
+        }
+    }
+
+    pub fn into_text(self) -> String {
+        self.text
+    }
+}

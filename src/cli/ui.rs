@@ -1,0 +1,96 @@
+//! Standard output, standard error, the terminal: the only place that prints.
+
+use std::cell::RefCell;
+use std::io::{self, IsTerminal, Write};
+use std::rc::Rc;
+
+use crate::cli::args::Output;
+use crate::cli::screen::escape;
+use crate::cli::undo as screens;
+use crate::core::plan::Plan;
+use crate::core::report::Document;
+use crate::run::{Failure, Phase, Voice};
+
+/// Writes to stdout. A closed pipe (`| head -1`) is the reader's right and no failure: nothing more is written.
+pub fn out(text: &str) {
+    let _ = io::stdout().lock().write_all(text.as_bytes());
+}
+
+pub fn err(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// The terminal's width, if stdout is one.
+pub fn width() -> Option<usize> {
+    let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
+    io::stdout().is_terminal().then(|| columns.unwrap_or_else(|| usize::from(dialoguer::console::Term::stdout().size().1)))
+}
+
+/// May questions be asked? stdout may be a pipe.
+pub fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// What an interruption needs to know of a running undo.
+#[derive(Default)]
+pub struct Progress {
+    pub phase: Phase,
+    pub created: Vec<String>,
+}
+
+/// The voice of `undo`.
+pub struct Speaker {
+    pub output: Output,
+    pub yes: bool,
+    pub progress: Rc<RefCell<Progress>>,
+    /// Kept for the closing words.
+    pub plan: Option<Plan>,
+}
+
+impl Voice for Speaker {
+    fn plan(&mut self, document: &Document, plan: &Plan) {
+        match self.output {
+            Output::Table | Output::Wide => out(&screens::plan(document, plan, width())),
+            Output::Json | Output::Yaml if !plan.refused() && !plan.nothing_to_do => err(&screens::brief(document)),
+            Output::Json | Output::Yaml => {}
+        }
+        if plan.refused() && self.output == Output::Table {
+            out("\n");
+        }
+        self.plan = Some(plan.clone());
+    }
+
+    fn confirm(&mut self) -> Result<bool, Failure> {
+        if self.yes {
+            return Ok(true);
+        }
+        let answer = dialoguer::Confirm::new().with_prompt("Roll back?").default(false).show_default(true).interact_opt();
+        match answer {
+            Ok(answer) => Ok(answer == Some(true)),
+            Err(error) => Err(Failure::Usage(format!("undo needs --yes when there is no terminal to ask on ({error})"))),
+        }
+    }
+
+    fn done(&mut self, line: &str) {
+        if line.ends_with(" created") {
+            self.progress.borrow_mut().created.push(line.trim_end_matches(" created").to_string());
+        }
+        let line = format!("{}\n", escape(line));
+        match self.output {
+            Output::Table | Output::Wide => out(&line),
+            Output::Json | Output::Yaml => err(&line),
+        }
+    }
+
+    fn progress(&mut self, line: &str) {
+        err(&format!("{}\n", escape(line)));
+    }
+
+    fn warn(&mut self, line: &str) {
+        err(&format!("Warning: {}\n", escape(line)));
+    }
+
+    fn phase(&mut self, phase: Phase) {
+        self.progress.borrow_mut().phase = phase;
+    }
+}

@@ -1,0 +1,46 @@
+//! JSON values as YAML text.
+
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde_json::Value;
+
+/// `serde_json` keeps numbers as text (`arbitrary_precision`), which only its own serializer understands.
+struct Plain<'a>(&'a Value);
+
+impl Serialize for Plain<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Null => serializer.serialize_unit(),
+            Value::Bool(b) => serializer.serialize_bool(*b),
+            Value::String(s) => serializer.serialize_str(s),
+            Value::Number(n) => match (n.as_i64(), n.as_u64(), n.as_f64()) {
+                (Some(i), _, _) => serializer.serialize_i64(i),
+                (_, Some(u), _) => serializer.serialize_u64(u),
+                (_, _, Some(f)) => serializer.serialize_f64(f),
+                _ => serializer.serialize_str(&n.to_string()),
+            },
+            Value::Array(items) => {
+                let mut seq = serializer.serialize_seq(Some(items.len()))?;
+                for item in items {
+                    seq.serialize_element(&Plain(item))?;
+                }
+                seq.end()
+            }
+            Value::Object(members) => {
+                let mut map = serializer.serialize_map(Some(members.len()))?;
+                for (key, value) in members {
+                    map.serialize_entry(key, &Plain(value))?;
+                }
+                map.end()
+            }
+        }
+    }
+}
+
+/// One document, with a final newline.
+///
+/// # Errors
+/// The serializer's words.
+pub fn document(value: &Value) -> Result<String, String> {
+    let text = serde_yaml::to_string(&Plain(value)).map_err(|error| error.to_string())?;
+    Ok(format!("{}\n", text.trim_end()))
+}
