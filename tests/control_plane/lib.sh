@@ -39,9 +39,10 @@ runs() { [ "$(start_time "$1")" = "$2" ]; }
 # record_and_exec DIR NAME COMMAND...: becomes COMMAND in a session of its own, written down before it starts.
 # Must be called in a subshell of its own.
 record_and_exec() {
-    local dir=$1 name=$2
+    # Taken here: within $(...) it is another process's.
+    local dir=$1 name=$2 pid=$BASHPID
     shift 2
-    echo "$BASHPID $(start_time "$BASHPID") $name" >>"$dir/pids"
+    echo "$pid $(start_time "$pid") $name" >>"$dir/pids"
     # Out of the terminal's group: Ctrl-C goes to the runner, which then ends its children itself.
     # Background children of a shell ignore SIGINT and SIGQUIT; programs under test must not inherit that.
     exec env --default-signal=INT,QUIT setpriv ${DIES_WITH_RUNNER:+--pdeathsig KILL} setsid "$@"
@@ -259,7 +260,7 @@ request() {
     local dir=$1 method=$2 path=$3 pki
     shift 3
     pki=$(<"$dir/pki-directory")
-    curl -sf --noproxy '*' --max-time 10 --cacert "$pki/ca.crt" --cert "$pki/admin.crt" --key "$pki/admin.key" -X "$method" "$(<"$dir/server")$path" "$@"
+    curl -sS --fail-with-body --noproxy '*' --max-time 10 --cacert "$pki/ca.crt" --cert "$pki/admin.crt" --key "$pki/admin.key" -X "$method" "$(<"$dir/server")$path" "$@"
 }
 
 failed() {
@@ -279,11 +280,11 @@ all_run() {
     done <"$1/pids"
 }
 
-# until_ok DIR SECONDS COMMAND...
+# until_ok DIR SECONDS COMMAND...: its last answer is in DIR/answer.log, for the case of a failure.
 until_ok() {
     local dir=$1 end=$((SECONDS + $2))
     shift 2
-    until "$@" >/dev/null 2>&1; do
+    until "$@" >"$dir/answer.log" 2>&1; do
         if ((SECONDS > end)) || ! all_run "$dir"; then failed "$dir"; fi
         sleep 0.1
     done
@@ -300,23 +301,32 @@ finish_launch() {
         --leader-elect=false --secure-port=0 --controllers='*,-node-lifecycle-controller' --kube-api-qps=500 --kube-api-burst=1000
 }
 
-json() { printf '%s' "-HContent-Type:application/json"; }
+# ensure DIR PATH BODY: creates an object; once more is as good. A young server may still refuse the first try.
+ensure() {
+    until_ok "$1" 20 create_or_known "$@"
+}
+
+create_or_known() {
+    local answer
+    if answer=$(request "$1" POST "$2" -H 'Content-Type: application/json' -d "$3" 2>&1); then return 0; fi
+    printf '%s\n' "$answer"
+    [[ $answer == *'"reason": "AlreadyExists"'* || $answer == *'"reason":"AlreadyExists"'* ]]
+}
 
 # finish_controllers DIR: waits for the controllers, then marks the cluster as ours.
 finish_controllers() {
     local dir=$1 marker node
     until_ok "$dir" 60 request "$dir" GET /api/v1/namespaces/default/serviceaccounts/default
     for node in node-a node-b; do
-        request "$dir" POST /api/v1/nodes "$(json)" -d '{"metadata":{"name":"'$node'","labels":{"kubernetes.io/hostname":"'$node'","kubernetes.io/os":"linux"}},
+        ensure "$dir" /api/v1/nodes '{"metadata":{"name":"'$node'","labels":{"kubernetes.io/hostname":"'$node'","kubernetes.io/os":"linux"}},
           "status":{"capacity":{"cpu":"64","memory":"64Gi","pods":"1000"},"allocatable":{"cpu":"64","memory":"64Gi","pods":"1000"},
-          "conditions":[{"type":"Ready","status":"True","reason":"KubeletReady","message":"played by the tests"}]}}' >/dev/null || failed "$dir"
+          "conditions":[{"type":"Ready","status":"True","reason":"KubeletReady","message":"played by the tests"}]}}'
         # Admission taints every new Node as not ready, and the controller that lifts that is off.
-        request "$dir" PATCH "/api/v1/nodes/$node" -H 'Content-Type: application/merge-patch+json' -d '{"spec":{"taints":null}}' >/dev/null || failed "$dir"
+        until_ok "$dir" 20 request "$dir" PATCH "/api/v1/nodes/$node" -H 'Content-Type: application/merge-patch+json' -d '{"spec":{"taints":null}}'
     done
     # Tests compare this value with the file before they write anything: no other cluster has it.
     marker=$(openssl rand -hex 16)
     echo "$marker" >"$dir/marker"
-    request "$dir" POST /api/v1/namespaces/kube-system/configmaps "$(json)" \
-        -d '{"metadata":{"name":"saferollback-tests"},"data":{"marker":"'"$marker"'"}}' >/dev/null || failed "$dir"
+    ensure "$dir" /api/v1/namespaces/kube-system/configmaps '{"metadata":{"name":"saferollback-tests"},"data":{"marker":"'"$marker"'"}}'
     touch "$dir/ready"
 }

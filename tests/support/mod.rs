@@ -1,0 +1,6 @@
+//! What the tests need around the product: real control planes, a raw client, and a played node.
+
+pub mod client;
+pub mod control_plane;
+pub mod kubelet;
+pub mod player;
