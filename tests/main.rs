@@ -1,1 +1,8 @@
+//! One integration binary: one link step, and a test proves that no file is forgotten.
 
+mod cluster;
+mod control_plane;
+mod digest;
+mod laws;
+mod references;
+mod support;

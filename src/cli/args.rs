@@ -73,13 +73,19 @@ impl Connection {
 #[derive(Subcommand, Debug)]
 pub enum Verb {
     /// List the revisions, and what a new Pod of each would read now
-    #[command(after_help = "Examples:\n  kubectl saferollback history web\n  kubectl saferollback history web --revision 3 -o json")]
+    #[command(
+        after_help = "Examples:\n  kubectl saferollback history web\n  kubectl saferollback history web --revision 3 -o json"
+    )]
     History(History),
     /// Tell whether plain `kubectl rollout undo` would be safe
-    #[command(after_help = "Examples:\n  kubectl saferollback check web\n  kubectl saferollback check web --to-revision 3\n\nExit codes: 0 safe or likely safe, 3 not, 1 it could not be told, 2 usage.")]
+    #[command(
+        after_help = "Examples:\n  kubectl saferollback check web\n  kubectl saferollback check web --to-revision 3\n\nExit codes: 0 safe or likely safe, 3 not, 1 it could not be told, 2 usage."
+    )]
     Check(Check),
     /// Roll back with known configuration
-    #[command(after_help = "Examples:\n  kubectl saferollback undo web --to-revision 3 --dry-run=client\n  kubectl saferollback undo web --to-revision 3\n  kubectl saferollback undo web --to-revision 3 --use settings=old.yaml\n\nExit codes: 0 done or nothing to do, 1 could not, 2 usage, 3 refused, 4 the rollout failed or timed out,\n5 the workload changed since the plan, 130/143 interrupted.")]
+    #[command(
+        after_help = "Examples:\n  kubectl saferollback undo web --to-revision 3 --dry-run=client\n  kubectl saferollback undo web --to-revision 3\n  kubectl saferollback undo web --to-revision 3 --use settings=old.yaml\n\nExit codes: 0 done or nothing to do, 1 could not, 2 usage, 3 refused, 4 the rollout failed or timed out,\n5 the workload changed since the plan, 130/143 interrupted."
+    )]
     Undo(Undo),
     /// Print the version
     Version,

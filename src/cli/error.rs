@@ -22,9 +22,13 @@ pub fn exit_code(failure: &Failure) -> u8 {
 /// kubectl's form of an error, and at most one hint.
 pub fn words(failure: &Failure) -> (String, Option<String>) {
     let hint = match failure {
-        Failure::NotFound { namespace, .. } => Some(format!("it was looked for in namespace {namespace}; -n names another")),
+        Failure::NotFound { namespace, .. } => {
+            Some(format!("it was looked for in namespace {namespace}; -n names another"))
+        }
         Failure::Several { .. } | Failure::Ambiguous { .. } => Some("name one as TYPE/NAME".into()),
-        Failure::Read(ReadError::Unreachable { .. }) => Some("is the cluster up, and is this the right --context?".into()),
+        Failure::Read(ReadError::Unreachable { .. }) => {
+            Some("is the cluster up, and is this the right --context?".into())
+        }
         _ => None,
     };
     let text = match failure {

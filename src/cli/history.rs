@@ -250,7 +250,8 @@ fn one_reference(screen: &mut Screen, document: &Document, reference: &Reference
     let mut field = |name: &str, text: &str| screen.hanging(&format!("  {name:<11}"), text);
     for used in &reference.uses {
         let container = used.container.as_ref().map_or("the Pod".to_string(), |c| format!("container {c}"));
-        let how = used.pointer.split('/').nth(if used.pointer.starts_with("/spec/volumes") { 2 } else { 4 }).unwrap_or("");
+        let how =
+            used.pointer.split('/').nth(if used.pointer.starts_with("/spec/volumes") { 2 } else { 4 }).unwrap_or("");
         let keys = used.keys.as_ref().map_or(String::new(), |k| format!(" {}", k.join(" ")));
         let when = match used.read {
             "container-start" => "read when the container starts",
@@ -271,7 +272,8 @@ fn one_reference(screen: &mut Screen, document: &Document, reference: &Reference
     let written = written.map_or(String::new(), |w| format!("  written {} ago by {}", age(Some(w.at), now), w.by));
     match (&digest.read, reference.candidates.first().filter(|c| c.grade != "none")) {
         (Some(read), candidate) => {
-            let until = candidate.and_then(|c| c.to).map_or(String::new(), |t| format!("  until {} ago", age(Some(t), now)));
+            let until =
+                candidate.and_then(|c| c.to).map_or(String::new(), |t| format!("  until {} ago", age(Some(t), now)));
             field("Ran with:", &format!("{}{until} (proven)", short(read)));
         }
         (None, Some(c)) if c.source != "live" => {

@@ -275,6 +275,8 @@ fn interruption(progress: &Progress) -> String {
     match progress.phase {
         Phase::NothingWritten => "interrupted: nothing was written".into(),
         Phase::Snapshots => format!("interrupted before the workload was written{made}"),
-        Phase::Patched => "interrupted after the workload was written: the rollout goes on; the same command waits for it".into(),
+        Phase::Patched => {
+            "interrupted after the workload was written: the rollout goes on; the same command waits for it".into()
+        }
     }
 }

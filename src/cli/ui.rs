@@ -23,7 +23,9 @@ pub fn err(text: &str) {
 /// The terminal's width, if stdout is one.
 pub fn width() -> Option<usize> {
     let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
-    io::stdout().is_terminal().then(|| columns.unwrap_or_else(|| usize::from(dialoguer::console::Term::stdout().size().1)))
+    io::stdout()
+        .is_terminal()
+        .then(|| columns.unwrap_or_else(|| usize::from(dialoguer::console::Term::stdout().size().1)))
 }
 
 /// May questions be asked? stdout may be a pipe.
@@ -64,10 +66,13 @@ impl Voice for Speaker {
         if self.yes {
             return Ok(true);
         }
-        let answer = dialoguer::Confirm::new().with_prompt("Roll back?").default(false).show_default(true).interact_opt();
+        let answer =
+            dialoguer::Confirm::new().with_prompt("Roll back?").default(false).show_default(true).interact_opt();
         match answer {
             Ok(answer) => Ok(answer == Some(true)),
-            Err(error) => Err(Failure::Usage(format!("undo needs --yes when there is no terminal to ask on ({error})"))),
+            Err(error) => {
+                Err(Failure::Usage(format!("undo needs --yes when there is no terminal to ask on ({error})")))
+            }
         }
     }
 

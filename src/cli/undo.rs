@@ -189,7 +189,8 @@ fn pods(plan: &Plan) -> String {
             from.push(format!("{} of revision {target} ({})", p.go_target, ready(p.go_target_ready, p.go_target)));
         }
         if p.go_other > 0 {
-            let whose = plan.from.filter(|f| *f != target).map_or("other revisions".into(), |f| format!("revision {f}"));
+            let whose =
+                plan.from.filter(|f| *f != target).map_or("other revisions".into(), |f| format!("revision {f}"));
             from.push(format!("{} of {whose} ({})", p.go_other, ready(p.go_other_ready, p.go_other)));
         }
         text.push_str(&format!(" {} {}: {}.", p.go, if p.go == 1 { "goes" } else { "go" }, from.join(", ")));

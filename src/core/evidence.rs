@@ -13,8 +13,8 @@ use crate::core::digest::Content;
 use crate::core::history::{History, Revision};
 use crate::core::object::Object;
 use crate::core::observed::{Domain, Observed};
-use crate::core::snapshot;
 use crate::core::references::{self, Kind, Read, Reference, References, Use};
+use crate::core::snapshot;
 
 /// Stamps have second resolution, and two servers' clocks may differ: order is claimed from this distance on.
 pub const CLOCK_MARGIN: SignedDuration = SignedDuration::from_secs(2);
@@ -77,9 +77,7 @@ pub struct Witnesses<'a> {
 
 /// Pods owned by the revision's object, whether witnesses or not.
 pub fn owned_pods<'a>(revision: &Revision, pods: &'a [Object]) -> Vec<&'a Object> {
-    pods.iter()
-        .filter(|pod| pod.controller().is_some_and(|o| o.uid == revision.object.uid()))
-        .collect()
+    pods.iter().filter(|pod| pod.controller().is_some_and(|o| o.uid == revision.object.uid())).collect()
 }
 
 /// Proofs rule 11: a Pod is a witness only if it descends from the revision's object (a bare Pod that was relabelled
@@ -98,11 +96,8 @@ pub fn witnesses<'a>(revision: &Revision, pods: &'a [Object]) -> Witnesses<'a> {
         match template.references.iter().find(|r| !names_equally(r, &references)) {
             None => found.witnesses.push(Witness { pod, references }),
             Some(differing) => {
-                let reason = format!(
-                    "it does not use {}/{} as the template does",
-                    differing.kind.word(),
-                    differing.name
-                );
+                let reason =
+                    format!("it does not use {}/{} as the template does", differing.kind.word(), differing.name);
                 found.rewritten.get_or_insert_with(|| pod.name().to_string());
                 found.set_aside.push((pod.name().to_string(), reason));
             }
@@ -119,7 +114,11 @@ fn names_equally(wanted: &Reference, pod: &References) -> bool {
     };
     wanted.uses.iter().all(|w| {
         has.uses.iter().any(|h| {
-            h.container == w.container && h.init == w.init && h.read == w.read && h.keys == w.keys && h.optional == w.optional
+            h.container == w.container
+                && h.init == w.init
+                && h.read == w.read
+                && h.keys == w.keys
+                && h.optional == w.optional
         })
     })
 }
@@ -153,11 +152,8 @@ pub fn spans(
     used: &Use,
 ) -> Vec<Span> {
     let domain = seen.domain(kind);
-    let mut spans: Vec<Span> = witnesses
-        .witnesses
-        .iter()
-        .filter_map(|w| pod_span(seen, history, revision, w.pod, domain, used))
-        .collect();
+    let mut spans: Vec<Span> =
+        witnesses.witnesses.iter().filter_map(|w| pod_span(seen, history, revision, w.pod, domain, used)).collect();
     if spans.is_empty() {
         spans.push(life_span(seen, history, revision, domain));
     }
@@ -190,9 +186,8 @@ fn run_of(pod: &Object, used: &Use) -> Option<Run> {
 }
 
 fn run_of_status(status: &Value) -> Option<Run> {
-    let time = |pointer: &str| {
-        status.pointer(pointer).and_then(Value::as_str).and_then(|s| s.parse::<Timestamp>().ok())
-    };
+    let time =
+        |pointer: &str| status.pointer(pointer).and_then(Value::as_str).and_then(|s| s.parse::<Timestamp>().ok());
     let restarts = status.get("restartCount").and_then(Value::as_i64).unwrap_or(0);
     let ran = ["/state/running", "/state/terminated", "/lastState/terminated"]
         .iter()
@@ -320,7 +315,8 @@ fn predecessor(history: &History, revision: &Revision, first_read: Option<Timest
     }
     let before = history.revisions.iter().rev().find(|r| r.number < revision.number)?;
     let rs = &before.object;
-    let soon = matches!((first_read, rs.last_seen_write()), (Some(f), Some(t)) if t <= f + NEAR && t + CLOCK_MARGIN >= f);
+    let soon =
+        matches!((first_read, rs.last_seen_write()), (Some(f), Some(t)) if t <= f + NEAR && t + CLOCK_MARGIN >= f);
     (rs.int_at("/spec/replicas") == Some(0) && soon)
         .then(|| Some((rs.version()?, format!("the number of replicaset/{}, scaled down for it", rs.name()))))?
 }
@@ -375,7 +371,9 @@ fn life_span(seen: &Observed, history: &History, revision: &Revision, domain: Do
         lower: first_scheduled(seen, revision, domain),
         near,
         upper: (at_zero && domain.replica_sets && !revision.current)
-            .then(|| Some(Anchor { version: rs.version()?, what: format!("that of replicaset/{}, retired", rs.name()) }))
+            .then(|| {
+                Some(Anchor { version: rs.version()?, what: format!("that of replicaset/{}, retired", rs.name()) })
+            })
             .flatten(),
         started: first,
         ended: revision.retired,

@@ -111,11 +111,7 @@ impl History {
         }
         match self.revisions.iter().find(|r| r.former.contains(&asked)) {
             Some(r) if r.current => Ok(r),
-            Some(r) => Err(NoSuchRevision::Renumbered {
-                asked,
-                now: r.number,
-                object: r.object.name().to_string(),
-            }),
+            Some(r) => Err(NoSuchRevision::Renumbered { asked, now: r.number, object: r.object.name().to_string() }),
             None => Err(NoSuchRevision::Unknown { asked, numbers: self.numbers() }),
         }
     }
@@ -243,15 +239,10 @@ fn edited(rs: &Object) -> Option<String> {
 fn mark_current(workload: &Object, history: &mut History) {
     let live = workload.0.pointer("/spec/template").map(pin::strip_hash).unwrap_or_default();
     let number = workload.annotation(REVISION).and_then(|n| n.parse::<u64>().ok());
-    let equal: Vec<usize> = (0..history.revisions.len())
-        .filter(|i| pin::same(&history.revisions[*i].template, &live))
-        .collect();
+    let equal: Vec<usize> =
+        (0..history.revisions.len()).filter(|i| pin::same(&history.revisions[*i].template, &live)).collect();
     // Twins (argoproj/argo-rollouts#4755): the one with the workload's number, else the highest.
-    let chosen = equal
-        .iter()
-        .copied()
-        .find(|i| Some(history.revisions[*i].number) == number)
-        .or(equal.last().copied());
+    let chosen = equal.iter().copied().find(|i| Some(history.revisions[*i].number) == number).or(equal.last().copied());
     history.pending = chosen.is_none();
     // Without an equal one the workload's own number still says which revision runs now.
     let running = chosen.or_else(|| history.revisions.iter().position(|r| Some(r.number) == number));
@@ -263,11 +254,8 @@ fn mark_current(workload: &Object, history: &mut History) {
 /// R retired when the next number was first wanted; that is the creation of its ReplicaSet where it never had
 /// another number. Where a reuse hides it, the time stays unknown.
 fn date_retirement(history: &mut History) {
-    let starts: Vec<(u64, Option<Timestamp>)> = history
-        .revisions
-        .iter()
-        .map(|r| (r.former.first().copied().unwrap_or(r.number), r.first_started))
-        .collect();
+    let starts: Vec<(u64, Option<Timestamp>)> =
+        history.revisions.iter().map(|r| (r.former.first().copied().unwrap_or(r.number), r.first_started)).collect();
     for revision in history.revisions.iter_mut().filter(|r| !r.current) {
         let next = revision.number + 1;
         revision.retired = starts.iter().find(|(first, _)| *first == next).and_then(|(_, start)| *start);

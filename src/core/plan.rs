@@ -81,9 +81,10 @@ pub fn judge(seen: &Observed, history: &History, wanted: impl Fn(&Revision) -> b
 
 fn pod_state(pod: &Object) -> PodState {
     let condition = |kind: &str| {
-        pod.items_at("/status/conditions")
-            .iter()
-            .any(|c| c.get("type").and_then(Value::as_str) == Some(kind) && c.get("status").and_then(Value::as_str) == Some("True"))
+        pod.items_at("/status/conditions").iter().any(|c| {
+            c.get("type").and_then(Value::as_str) == Some(kind)
+                && c.get("status").and_then(Value::as_str) == Some("True")
+        })
     };
     PodState {
         name: pod.name().to_string(),
@@ -174,7 +175,11 @@ pub fn make(seen: &Observed, history: &History, target: Judged, rules: &Rules) -
     // Already at the template, and no pin would change it: nothing would be written, so there is nothing to refuse.
     let nothing_to_do = nothing_to_do || (!pins(&decisions) && pin::same(&wanted, &live));
     if nothing_to_do {
-        decisions = target.references.iter().map(|j| Decision { action: Action::Keep, grade: policy::kept_grade(j.verdict) }).collect();
+        decisions = target
+            .references
+            .iter()
+            .map(|j| Decision { action: Action::Keep, grade: policy::kept_grade(j.verdict) })
+            .collect();
     }
 
     let mut names: BTreeMap<(Kind, String), String> = BTreeMap::new();
@@ -264,11 +269,17 @@ fn refusal_message(code: Code, judgement: &Judgement, revision: u64) -> String {
     let name = format!("{}/{}", judgement.reference.kind.word(), judgement.reference.name);
     match code {
         Code::ContentNotFound => format!("the content that revision {revision} read from {name} was not found"),
-        Code::ContentNotProven => format!("what revision {revision} read from {name} is only likely, and --require=proof asks for proof"),
+        Code::ContentNotProven => {
+            format!("what revision {revision} read from {name} is only likely, and --require=proof asks for proof")
+        }
         Code::GivenNotFound => format!("--use names a content of {name} that was not found"),
-        Code::SecretNotPinned => format!("{name} is not known to be what revision {revision} read, and Secrets are not pinned"),
+        Code::SecretNotPinned => {
+            format!("{name} is not known to be what revision {revision} read, and Secrets are not pinned")
+        }
         Code::BundleNotPinned => format!("{name} is a CA bundle, and a pinned one would be a frozen one"),
-        Code::Injected => format!("{name} is put into Pods at admission and is not known to be what revision {revision} read"),
+        Code::Injected => {
+            format!("{name} is put into Pods at admission and is not known to be what revision {revision} read")
+        }
         Code::Missing => format!("{name} does not exist, so a new Pod of revision {revision} would not start"),
         Code::KeyMissing => format!("{name} lacks a key that revision {revision} needs, so a new Pod would not start"),
         Code::Unreadable => format!("{name} could not be read"),
@@ -304,9 +315,9 @@ fn pods_planned(seen: &Observed, target: &Judged, new_revision: bool) -> PodsPla
 /// Is this Pod of one of the workload's ReplicaSets?
 fn belongs(seen: &Observed, pod: &Object) -> bool {
     pod.controller().is_some_and(|owner| {
-        seen.replica_sets.iter().any(|rs| {
-            rs.uid() == owner.uid && rs.controller().is_some_and(|o| o.uid == seen.workload.uid())
-        })
+        seen.replica_sets
+            .iter()
+            .any(|rs| rs.uid() == owner.uid && rs.controller().is_some_and(|o| o.uid == seen.workload.uid()))
     })
 }
 

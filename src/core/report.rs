@@ -280,7 +280,13 @@ pub struct Moment {
 }
 
 impl Document {
-    pub fn new(kind: DocumentKind, seen: &Observed, history: &History, judged: &[Judged], outcome: Outcome) -> Document {
+    pub fn new(
+        kind: DocumentKind,
+        seen: &Observed,
+        history: &History,
+        judged: &[Judged],
+        outcome: Outcome,
+    ) -> Document {
         let workload = &seen.workload;
         let proofs = judged.iter().flat_map(|j| &j.references).flat_map(|r| &r.facts).filter(|f| f.proof);
         let mut assumptions = BTreeSet::new();
@@ -452,7 +458,8 @@ pub fn actions(plan: &Plan) -> Vec<ActionLine> {
         .iter()
         .zip(&plan.decisions)
         .map(|(j, d)| {
-            let pinned = plan.snapshots.iter().find(|s| j.reference.kind == Kind::ConfigMap && s.source == j.reference.name);
+            let pinned =
+                plan.snapshots.iter().find(|s| j.reference.kind == Kind::ConfigMap && s.source == j.reference.name);
             ActionLine {
                 reference: format!("{}/{}", j.reference.kind, j.reference.name),
                 verdict: j.verdict.word(),

@@ -31,7 +31,8 @@ pub fn deployment(object: &Object, generation: i64, stale: Option<&str>) -> Prog
     let wanted = object.int_at("/spec/replicas").unwrap_or(1);
     let (updated, total, available) =
         (number("/status/updatedReplicas"), number("/status/replicas"), number("/status/availableReplicas"));
-    let waiting = |what: String| Progress::Waiting(format!("Waiting for deployment {name:?} rollout to finish: {what}..."));
+    let waiting =
+        |what: String| Progress::Waiting(format!("Waiting for deployment {name:?} rollout to finish: {what}..."));
     if updated < wanted {
         return waiting(format!("{updated} out of {wanted} new replicas have been updated"));
     }
@@ -64,7 +65,8 @@ pub fn trouble(pods: &[Object], replica_set_uid: &str, workload: &Object) -> Vec
             });
         let unschedulable = pod.items_at("/status/conditions").iter().filter_map(|c| {
             let text = |key: &str| c.get(key).and_then(Value::as_str).unwrap_or("");
-            (text("reason") == "Unschedulable").then(|| format!("pod/{}: unschedulable: {}", pod.name(), text("message")))
+            (text("reason") == "Unschedulable")
+                .then(|| format!("pod/{}: unschedulable: {}", pod.name(), text("message")))
         });
         found.extend(waiting.chain(unschedulable));
     }

@@ -48,7 +48,8 @@ pub fn name(source: &str, content: &Content, digits: usize) -> String {
 
 /// Is this the name of a snapshot with this content?
 pub fn names(name: &str, content: &Content) -> bool {
-    name.rsplit_once("-sr-").is_some_and(|(_, suffix)| LENGTHS.contains(&suffix.len()) && hex(content).starts_with(suffix))
+    name.rsplit_once("-sr-")
+        .is_some_and(|(_, suffix)| LENGTHS.contains(&suffix.len()) && hex(content).starts_with(suffix))
 }
 
 fn hex(content: &Content) -> String {

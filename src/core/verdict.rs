@@ -176,7 +176,8 @@ pub fn judge(
     let mut all_known = true;
     for (used, spans) in &spans {
         if let Some(keys) = content.as_ref().map(|c| used.missing_keys(c)).filter(|k| !k.is_empty()) {
-            let where_ = used.container.as_ref().map_or(String::new(), |c| format!(" (container {c}, {})", used.pointer));
+            let where_ =
+                used.container.as_ref().map_or(String::new(), |c| format!(" (container {c}, {})", used.pointer));
             worst = Verdict::KeyMissing;
             let detail = format!("key {} is not there{where_}", keys.join(", "));
             judgement.facts.push(fact("content", Verdict::KeyMissing, true, detail));
@@ -229,7 +230,6 @@ pub fn judge(
     judgement
 }
 
-
 fn unreadable(mut judgement: Judgement, source: &'static str, words: String) -> Judgement {
     judgement.verdict = Verdict::Unreadable;
     judgement.facts.push(fact(source, Verdict::Unreadable, false, words));
@@ -246,7 +246,9 @@ fn absent(judgement: &mut Judgement) {
             "read",
             Verdict::Unknown,
             false,
-            format!("{name} is absent now and optional; whether it was absent when the containers started is not known"),
+            format!(
+                "{name} is absent now and optional; whether it was absent when the containers started is not known"
+            ),
         ));
     } else {
         judgement.verdict = Verdict::Missing;
@@ -268,7 +270,11 @@ fn judge_span<'a>(
     let object = live.object;
     let version = object.version();
     let name = format!("{}/{}", kind.word(), object.name());
-    let found = |verdict, source, proof, detail| SpanVerdict { verdict, fact: fact(source, verdict, proof, detail), read: None };
+    let found = |verdict, source, proof, detail| SpanVerdict {
+        verdict,
+        fact: fact(source, verdict, proof, detail),
+        read: None,
+    };
     let same = |source, detail| SpanVerdict {
         verdict: Verdict::Same,
         fact: fact(source, Verdict::Same, true, detail),
@@ -277,9 +283,13 @@ fn judge_span<'a>(
 
     // Frozen since before the revision's first Pod. The flag counts from the entry that owns it (rule 7).
     let born = [revision.first_started, span.born].into_iter().flatten().min();
-    let frozen = matches!((evidence::immutable_since(object), born), (Some(since), Some(born)) if since + CLOCK_MARGIN <= born);
+    let frozen =
+        matches!((evidence::immutable_since(object), born), (Some(since), Some(born)) if since + CLOCK_MARGIN <= born);
     if frozen && let Some(generator) = &live.content_named {
-        return same("content-name", format!("immutable since before its first Pod, and its name re-computes ({generator})"));
+        return same(
+            "content-name",
+            format!("immutable since before its first Pod, and its name re-computes ({generator})"),
+        );
     }
     if let Namesake::Younger { than, late } = &live.namesake {
         let late = if *late { ", or late: the Pod may have waited for it" } else { "" };
@@ -312,7 +322,8 @@ fn judge_span<'a>(
     let proven = past.iter().find(|(v, _)| recovery::held(seen, history, kind, v, span) == Grade::Proof);
     if let (Some((read, content)), Some(today)) = (proven, live.content) {
         if read.object.uid() != object.uid() {
-            let mut judged = found(Verdict::Recreated, "creation", true, format!("{} read another {name}, since deleted", span.who));
+            let mut judged =
+                found(Verdict::Recreated, "creation", true, format!("{} read another {name}, since deleted", span.who));
             judged.read = Some(content);
             return judged;
         }
@@ -325,9 +336,21 @@ fn judge_span<'a>(
             let verdict = if older_than_users { Verdict::Same } else { Verdict::LikelySame };
             (verdict, format!("written since, but what {} read is known from {whence} and equals today's", span.who))
         } else {
-            (Verdict::Changed, format!("what {} read is known from {whence}; {} differ{}", span.who, keys.join(" and "), if keys.len() == 1 { "s" } else { "" }))
+            (
+                Verdict::Changed,
+                format!(
+                    "what {} read is known from {whence}; {} differ{}",
+                    span.who,
+                    keys.join(" and "),
+                    if keys.len() == 1 { "s" } else { "" }
+                ),
+            )
         };
-        return SpanVerdict { verdict, fact: fact(read.origin.word(), verdict, verdict != Verdict::LikelySame, detail), read: Some(content) };
+        return SpanVerdict {
+            verdict,
+            fact: fact(read.origin.word(), verdict, verdict != Verdict::LikelySame, detail),
+            read: Some(content),
+        };
     }
 
     // Running Pods have today's files, whatever was written since (kubelet refreshes them).
@@ -337,7 +360,8 @@ fn judge_span<'a>(
     if let (Some(version), Some(upper)) = (version, &span.upper)
         && version > upper.version
     {
-        let detail = format!("resourceVersion {version} is above {}, {}: written after {}", upper.version, upper.what, span.who);
+        let detail =
+            format!("resourceVersion {version} is above {}, {}: written after {}", upper.version, upper.what, span.who);
         return found(written(Verdict::WrittenAfter), "resource-version", true, detail);
     }
     if let (Some(version), Some(lower)) = (version, &span.lower) {
@@ -352,7 +376,12 @@ fn judge_span<'a>(
         let after = span.ended.is_some_and(|ended| *time > ended + CLOCK_MARGIN);
         let verdict = written(if after { Verdict::WrittenAfter } else { Verdict::WrittenDuring });
         let when = if after { "after" } else { "around or after the start of" };
-        return found(verdict, "managed-fields", false, format!("{manager} wrote it {when} {}, by managedFields", span.who));
+        return found(
+            verdict,
+            "managed-fields",
+            false,
+            format!("{manager} wrote it {when} {}, by managedFields", span.who),
+        );
     }
     if let (Some(version), Some(near)) = (version, &span.near)
         && version < near.version
@@ -361,7 +390,8 @@ fn judge_span<'a>(
         return found(Verdict::LikelySame, "resource-version", false, detail);
     }
     if let Some(generator) = &live.content_named {
-        let detail = format!("its name re-computes from its content ({generator}), but it was mutable when the Pods started");
+        let detail =
+            format!("its name re-computes from its content ({generator}), but it was mutable when the Pods started");
         return found(Verdict::LikelySame, "content-name", false, detail);
     }
     let domain = seen.domain(kind);
@@ -372,7 +402,8 @@ fn judge_span<'a>(
     } else {
         "the Events of the start are gone, and no other number of it is left"
     };
-    let sign = if sign.is_some() { "managedFields shows no write, but a removed key leaves no trace there; " } else { "" };
+    let sign =
+        if sign.is_some() { "managedFields shows no write, but a removed key leaves no trace there; " } else { "" };
     found(Verdict::Unknown, "managed-fields", false, format!("{sign}{why}"))
 }
 

@@ -78,9 +78,7 @@ impl Target {
                 None if Kind::parse(one).is_some() => return Err(TargetError::NoName(one.clone())),
                 None => (None, one.as_str()),
             },
-            [kind, name] if !kind.contains('/') && !name.contains('/') => {
-                (Some(kind.as_str()), name.as_str())
-            }
+            [kind, name] if !kind.contains('/') && !name.contains('/') => (Some(kind.as_str()), name.as_str()),
             more => return Err(TargetError::TooMany(more.to_vec())),
         };
         let kind = match kind {

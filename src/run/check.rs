@@ -48,10 +48,13 @@ pub async fn run(
 
 /// Half a sentence for the table's last column.
 pub fn because(judgement: &Judgement) -> String {
-    let proven = |source: &str| judgement.facts.iter().any(|f| f.source == source && f.says == judgement.verdict.word());
+    let proven =
+        |source: &str| judgement.facts.iter().any(|f| f.source == source && f.says == judgement.verdict.word());
     match judgement.verdict {
         Verdict::Missing => "it does not exist".into(),
-        Verdict::KeyMissing => judgement.facts.iter().find(|f| f.says == "key-missing").map_or_else(String::new, |f| f.detail.clone()),
+        Verdict::KeyMissing => {
+            judgement.facts.iter().find(|f| f.says == "key-missing").map_or_else(String::new, |f| f.detail.clone())
+        }
         Verdict::Changed => {
             let keys = judgement.live_content.as_ref().map_or(0, |c| judgement.reference.consumed(c).keys().count());
             format!("{} of {} keys differ", judgement.differing.len(), keys.max(judgement.differing.len()))

@@ -52,7 +52,9 @@ impl Scene {
     async fn get(&self, resource: Resource, name: &str) -> Result<Option<Object>, ReadError> {
         match &self.source {
             Source::Live(cluster) => cluster.get(resource, &self.namespace, name).await,
-            Source::Dump(dump) => Ok(dump.list(resource, &self.namespace, Select::Name(name))?.items.into_iter().next()),
+            Source::Dump(dump) => {
+                Ok(dump.list(resource, &self.namespace, Select::Name(name))?.items.into_iter().next())
+            }
         }
     }
 
@@ -83,7 +85,9 @@ impl Scene {
                 KINDS
                     .into_iter()
                     .zip(answers)
-                    .flat_map(|(kind, answer)| answer.map(|l| l.items).unwrap_or_default().into_iter().map(move |o| (kind, o)))
+                    .flat_map(|(kind, answer)| {
+                        answer.map(|l| l.items).unwrap_or_default().into_iter().map(move |o| (kind, o))
+                    })
                     .collect()
             }
         };
@@ -116,11 +120,8 @@ impl Scene {
 
     /// Reads what the verdicts of `target` need. `now` is the clock of a live run; a dump's is its newest time.
     pub async fn observe(&self, target: Option<&Target>, now: Timestamp) -> Result<Observation, Failure> {
-        let (workload, first_config_maps, first_secrets) = tokio::join!(
-            self.workload(target),
-            self.probe(Resource::ConfigMaps),
-            self.probe(Resource::Secrets)
-        );
+        let (workload, first_config_maps, first_secrets) =
+            tokio::join!(self.workload(target), self.probe(Resource::ConfigMaps), self.probe(Resource::Secrets));
         let workload = workload?;
         let selector = selector(&workload);
         let (replica_sets, pods, events) = tokio::join!(
@@ -130,7 +131,8 @@ impl Scene {
         );
         let replica_sets = replica_sets?;
         let history = history::read(&workload, &replica_sets.items);
-        let numbers = [&pods, &events].map(|list| list.as_ref().ok().filter(|l| numbers_are_sound(l.version, &l.items)));
+        let numbers =
+            [&pods, &events].map(|list| list.as_ref().ok().filter(|l| numbers_are_sound(l.version, &l.items)));
         let between = [
             numbers[0].and_then(|l| l.version),
             replica_sets.version.filter(|_| numbers_are_sound(replica_sets.version, &replica_sets.items)),
@@ -182,7 +184,9 @@ impl Scene {
                         (Some(object), _) => Lookup::Found(object),
                         (None, Source::Live(_)) => Lookup::Absent,
                         // Files may simply not hold it: that is no proof of absence.
-                        (None, Source::Dump(_)) => Lookup::Unreadable(format!("{}/{name} is not in the files", kind.word())),
+                        (None, Source::Dump(_)) => {
+                            Lookup::Unreadable(format!("{}/{name} is not in the files", kind.word()))
+                        }
                     }
                 }
                 Err(error) => Lookup::Unreadable(error.to_string()),

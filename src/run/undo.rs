@@ -173,7 +173,10 @@ impl Run<'_> {
     /// A denied dry run is a refusal; a broken connection is a failure.
     fn deny(&mut self, what: &str, error: &WriteError) -> Result<(), Failure> {
         match error {
-            WriteError::Forbidden { .. } | WriteError::Denied { .. } | WriteError::Invalid { .. } | WriteError::TestFailed { .. } => {
+            WriteError::Forbidden { .. }
+            | WriteError::Denied { .. }
+            | WriteError::Invalid { .. }
+            | WriteError::TestFailed { .. } => {
                 let message = format!("the API server would not accept {what}: {error}");
                 self.plan.refusals.push(Refusal { code: Code::DryRunDenied, reference: None, verdict: None, message });
                 Ok(())
@@ -236,8 +239,7 @@ impl Run<'_> {
         }
         self.moment("snapshots are there");
 
-        let (moved, last) =
-            tokio::join!(self.moved(cluster, seen), cluster.list_one(Resource::ConfigMaps, &namespace));
+        let (moved, last) = tokio::join!(self.moved(cluster, seen), cluster.list_one(Resource::ConfigMaps, &namespace));
         if let Some(which) = moved? {
             self.voice.warn(&format!("{which} was written since the plan was made"));
             return Ok(self.end(seen, "conflict", 5));
@@ -285,9 +287,9 @@ impl Run<'_> {
                 }
                 Err(error) if error.outcome_unknown() => {
                     let now = cluster.get(Resource::Deployments, &namespace, &name).await?;
-                    let arrived = now.as_ref().filter(|o| {
-                        o.0.pointer("/spec/template").is_some_and(|t| pin::same(t, &self.plan.template))
-                    });
+                    let arrived = now
+                        .as_ref()
+                        .filter(|o| o.0.pointer("/spec/template").is_some_and(|t| pin::same(t, &self.plan.template)));
                     let Some(arrived) = arrived.cloned() else { return Err(error.into()) };
                     self.note_written("Deployment", &arrived);
                     self.voice.done(&format!("deployment.apps/{name} rolled back to revision {}", self.plan.to));
@@ -313,9 +315,12 @@ impl Run<'_> {
     /// Does what is kept or pinned rest on numbers of two types?
     fn rests_on_numbers(&self) -> bool {
         self.request.rules.config != Config::Live
-            && self.plan.target.references.iter().any(|j| {
-                j.facts.iter().any(|f| ["resource-version", "time-travel"].contains(&f.source))
-            })
+            && self
+                .plan
+                .target
+                .references
+                .iter()
+                .any(|j| j.facts.iter().any(|f| ["resource-version", "time-travel"].contains(&f.source)))
     }
 
     /// A kept reference whose uid or number is no longer the planned one.
@@ -325,15 +330,16 @@ impl Run<'_> {
         }
         let kept = self.plan.target.references.iter().zip(&self.plan.decisions);
         let kept = kept.filter(|(_, d)| matches!(d.action, Action::Keep) && d.grade > Grade::None).map(|(j, _)| j);
-        let checks = kept.filter_map(|j| j.live.as_ref().map(|live| (j.reference.kind, live))).map(|(kind, live)| async move {
-            let resource = match kind {
-                Kind::ConfigMap => Resource::ConfigMaps,
-                Kind::Secret => Resource::Secrets,
-            };
-            let list = cluster.list(resource, seen.workload.namespace(), Select::Name(live.name())).await?;
-            let same = list.items.first().is_some_and(|o| o.uid() == live.uid() && o.version() == live.version());
-            Ok::<_, Failure>((!same).then(|| format!("{}/{}", kind.word(), live.name())))
-        });
+        let checks =
+            kept.filter_map(|j| j.live.as_ref().map(|live| (j.reference.kind, live))).map(|(kind, live)| async move {
+                let resource = match kind {
+                    Kind::ConfigMap => Resource::ConfigMaps,
+                    Kind::Secret => Resource::Secrets,
+                };
+                let list = cluster.list(resource, seen.workload.namespace(), Select::Name(live.name())).await?;
+                let same = list.items.first().is_some_and(|o| o.uid() == live.uid() && o.version() == live.version());
+                Ok::<_, Failure>((!same).then(|| format!("{}/{}", kind.word(), live.name())))
+            });
         Ok(try_join_all(checks).await?.into_iter().flatten().next())
     }
 
@@ -496,7 +502,10 @@ impl Run<'_> {
             });
         }
         let blocking = |r: &&Refusal| {
-            matches!(r.code, Code::ContentNotFound | Code::ContentNotProven | Code::Missing | Code::KeyMissing | Code::GivenNotFound)
+            matches!(
+                r.code,
+                Code::ContentNotFound | Code::ContentNotProven | Code::Missing | Code::KeyMissing | Code::GivenNotFound
+            )
         };
         for refusal in self.plan.refusals.iter().filter(blocking) {
             let Some(name) = refusal.reference.as_deref().and_then(|r| r.strip_prefix("ConfigMap/")) else { continue };
@@ -522,7 +531,10 @@ impl Run<'_> {
         }
         let exists = seen.objects.values().all(|l| matches!(l, Lookup::Found(_)));
         let others = [Code::Paused, Code::Terminating, Code::DryRunDenied, Code::Damaged];
-        if exists && !self.plan.refusals.iter().any(|r| others.contains(&r.code)) && !self.plan.refusals.iter().any(|r| r.code == Code::KeyMissing) {
+        if exists
+            && !self.plan.refusals.iter().any(|r| others.contains(&r.code))
+            && !self.plan.refusals.iter().any(|r| r.code == Code::KeyMissing)
+        {
             let stay = self.plan.target.pods.iter().filter(|p| !p.terminating).count();
             let why = match stay {
                 0 => "let new Pods read the configuration as it is today".to_string(),
@@ -551,14 +563,20 @@ enum Standing {
 }
 
 /// A dry-run create, and what stands there already.
-async fn existing_or_new(cluster: &Cluster, namespace: &str, wanted: &snapshot::Snapshot) -> Result<Standing, WriteError> {
+async fn existing_or_new(
+    cluster: &Cluster,
+    namespace: &str,
+    wanted: &snapshot::Snapshot,
+) -> Result<Standing, WriteError> {
     match cluster.create(Resource::ConfigMaps, namespace, &wanted.body, true).await {
         Ok(_) => Ok(Standing::New),
-        Err(WriteError::AlreadyExists { asked }) => match cluster.get(Resource::ConfigMaps, namespace, &wanted.name).await {
-            Ok(Some(object)) if snapshot::serves(&object, wanted) => Ok(Standing::Ours),
-            Ok(_) => Ok(Standing::Taken),
-            Err(error) => Err(WriteError::Conflict { asked, message: error.to_string() }),
-        },
+        Err(WriteError::AlreadyExists { asked }) => {
+            match cluster.get(Resource::ConfigMaps, namespace, &wanted.name).await {
+                Ok(Some(object)) if snapshot::serves(&object, wanted) => Ok(Standing::Ours),
+                Ok(_) => Ok(Standing::Taken),
+                Err(error) => Err(WriteError::Conflict { asked, message: error.to_string() }),
+            }
+        }
         Err(error) => Err(error),
     }
 }

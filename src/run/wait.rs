@@ -53,8 +53,7 @@ pub async fn deployment(
     let mut said = String::new();
     let mut now = patched.clone();
     loop {
-        let mut watch =
-            cluster.watch(Resource::Deployments, namespace, Select::Name(name), now.version()).await?;
+        let mut watch = cluster.watch(Resource::Deployments, namespace, Select::Name(name), now.version()).await?;
         loop {
             match rollout::deployment(&now, generation, stale.as_deref()) {
                 Progress::Done(line) => return Ok(Ended::Done(line)),
@@ -88,7 +87,10 @@ pub async fn deployment(
                     }
                     Event::Bookmark => {}
                     _ if change.object.uid() != patched.uid() => {
-                        return Ok(Ended::Failed(format!("deployment {name:?} was deleted and created again"), Vec::new()));
+                        return Ok(Ended::Failed(
+                            format!("deployment {name:?} was deleted and created again"),
+                            Vec::new(),
+                        ));
                     }
                     _ => now = change.object,
                 },

@@ -2,6 +2,7 @@
 
 mod facts;
 mod harness;
+mod incident;
 mod undo_facts;
 
 use crate::support::client::{CONFIGMAPS, DEPLOYMENTS, REPLICASETS};

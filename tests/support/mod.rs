@@ -2,5 +2,8 @@
 
 pub mod client;
 pub mod control_plane;
+pub mod incident;
 pub mod kubelet;
 pub mod player;
+pub mod product;
+pub mod schema;
