@@ -1,5 +1,6 @@
 //! One integration binary: one link step, and a test proves that no file is forgotten.
 
+mod cli;
 mod cluster;
 mod control_plane;
 mod digest;

@@ -3,6 +3,7 @@
 mod facts;
 mod harness;
 mod incident;
+mod record;
 mod undo_facts;
 
 use crate::support::client::{CONFIGMAPS, DEPLOYMENTS, REPLICASETS};

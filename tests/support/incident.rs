@@ -3,7 +3,7 @@
 
 use super::client::{CONFIGMAPS, DEPLOYMENTS, PODS};
 use super::control_plane::{Namespace, wait};
-use super::kubelet::{Kubelet, Play};
+use super::kubelet::Play;
 use super::player::Player;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -41,6 +41,16 @@ pub fn web(replicas: u64) -> Value {
             },
         },
     })
+}
+
+/// Another team's workload on the same ConfigMap.
+pub fn worker() -> Value {
+    let mut worker = web(1);
+    worker["metadata"] = json!({"name": "worker"});
+    worker["spec"]["selector"] = json!({"matchLabels": {"app": "worker"}});
+    worker["spec"]["template"]["metadata"] = json!({"labels": {"app": "worker"}});
+    worker["spec"]["template"]["spec"]["containers"][0]["image"] = json!("registry.example/worker:7");
+    worker
 }
 
 /// A node whose containers become ready when the configuration they *read at their start* says so.
@@ -104,9 +114,4 @@ pub fn rolled_out(namespace: &Namespace, name: &str) {
             && ["replicas", "updatedReplicas", "availableReplicas"].into_iter().all(all))
         .then_some(())
     });
-}
-
-/// Plays everything that is there once, to the end.
-pub fn settle(namespace: &Namespace) {
-    Kubelet { namespace }.settle(DEPLOYMENTS, "web");
 }

@@ -1,0 +1,4 @@
+//! Whole commands: stdout, stderr and exit code together.
+
+mod offline;
+mod usage;
