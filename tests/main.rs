@@ -7,3 +7,4 @@ mod digest;
 mod laws;
 mod references;
 mod support;
+mod target;

@@ -1,7 +1,7 @@
 //! The screen of `check`.
 
 use crate::cli::history::{headline, object, verdict};
-use crate::cli::screen::{Screen, listed};
+use crate::cli::screen::{Screen, age, listed};
 use crate::core::report::{Check, Document, Outcome, Reference};
 use crate::core::verdict::Verdict;
 
@@ -39,7 +39,7 @@ pub fn screen(document: &Document, width: Option<usize>) -> String {
                     object(r),
                     verdict(r.verdict).screen().to_string(),
                     r.action.unwrap_or("keep").to_string(),
-                    r.because.clone().unwrap_or_default(),
+                    because(document, r),
                 ]
             })
             .collect();
@@ -88,6 +88,19 @@ pub fn screen(document: &Document, width: Option<usize>) -> String {
         screen.prose(&paragraph);
     }
     screen.into_text()
+}
+
+/// The report's reason, with the age of the write where one was seen.
+pub fn because(document: &Document, reference: &Reference) -> String {
+    let text = reference.because.as_deref().unwrap_or("");
+    let edited = [Verdict::Changed, Verdict::WrittenAfter, Verdict::WrittenDuring];
+    match &reference.written {
+        Some(written) if edited.contains(&verdict(reference.verdict)) => {
+            let age = age(Some(written.at), document.observed_at);
+            format!("written {age} ago, {}", text.strip_prefix("written ").unwrap_or(text))
+        }
+        _ => text.to_string(),
+    }
 }
 
 fn named(references: &[Reference], verdicts: &[Verdict]) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! The screens of `history`.
 
 use crate::cli::screen::{Screen, age, count, listed};
-use crate::core::report::{Document, Reference, Revision};
+use crate::core::report::{Document, Evidence, Reference, Revision};
 use crate::core::verdict::Verdict;
 
 const ALL: [Verdict; 13] = [
@@ -59,13 +59,12 @@ fn numbers(numbers: &[u64]) -> String {
     if numbers.is_empty() { "<none>".into() } else { numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(",") }
 }
 
-fn active(document: &Document, revision: &Revision) -> String {
+fn active(revision: &Revision) -> String {
     match (revision.current, revision.retired) {
         (true, _) => "now".into(),
         (_, Some(retired)) if revision.activity_known => age(revision.first_started, retired),
         _ => "<unknown>".into(),
     }
-    .replace("<unknown>", if document.revisions.is_empty() { "" } else { "<unknown>" })
 }
 
 /// The table, and the notes that go to stderr.
@@ -84,7 +83,7 @@ pub fn table(document: &Document, wide: bool, width: Option<usize>, typed: &[Str
             let mut row = vec![
                 r.number.to_string(),
                 age(r.first_started, document.observed_at),
-                active(document, r),
+                active(r),
                 format!("{}/{}", r.pods.ready, r.pods.total),
                 config_now(r),
                 images(r, wide),
@@ -194,7 +193,7 @@ pub fn detail(document: &Document) -> String {
         "Active:",
         &match (r.current, r.retired) {
             (true, _) => format!("now, first started {} ago", age(r.first_started, now)),
-            (_, Some(at)) => format!("{}, until {} ago", active(document, r), age(Some(at), now)),
+            (_, Some(at)) => format!("{}, until {} ago", active(r), age(Some(at), now)),
             _ => "<unknown>".into(),
         },
     );
@@ -293,9 +292,16 @@ fn one_reference(screen: &mut Screen, document: &Document, reference: &Reference
         let verb = if reference.differing_keys.len() == 1 { "differs" } else { "differ" };
         field("Keys:", &format!("{} {verb}", listed(&reference.differing_keys)));
     }
+    // One line for all that say the same of different Pods.
     let mut label = "Because:";
-    for evidence in &reference.evidence {
-        field(label, &evidence.detail);
+    for (i, evidence) in reference.evidence.iter().enumerate() {
+        let alike = |e: &&Evidence| (e.source, e.says, e.proof) == (evidence.source, evidence.says, evidence.proof);
+        if reference.evidence.iter().take(i).any(|e| alike(&e)) {
+            continue;
+        }
+        let more = reference.evidence.iter().skip(i + 1).filter(alike).count();
+        let more = if more == 0 { String::new() } else { format!(" (and {more} more alike)") };
+        field(label, &format!("{}{more}", evidence.detail));
         label = "";
     }
 }

@@ -125,6 +125,7 @@ async fn undo_verb(cli: &Cli, args: &args::Undo) -> Result<u8, Failure> {
         revision: args.to_revision,
         rules: rules(args, cli.connection.namespace.as_deref())?,
         dry_run: match args.dry_run {
+            _ if !args.target.from_file.is_empty() => DryRun::Client,
             args::DryRun::None => DryRun::None,
             args::DryRun::Client => DryRun::Client,
             args::DryRun::Server => DryRun::Server,

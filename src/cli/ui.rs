@@ -8,7 +8,7 @@ use crate::cli::args::Output;
 use crate::cli::screen::escape;
 use crate::cli::undo as screens;
 use crate::core::plan::Plan;
-use crate::core::report::Document;
+use crate::core::report::{Document, DocumentKind};
 use crate::run::{Failure, Phase, Voice};
 
 /// Writes to stdout. A closed pipe (`| head -1`) is the reader's right and no failure: nothing more is written.
@@ -56,7 +56,7 @@ impl Voice for Speaker {
             Output::Json | Output::Yaml if !plan.refused() && !plan.nothing_to_do => err(&screens::brief(document)),
             Output::Json | Output::Yaml => {}
         }
-        if plan.refused() && self.output == Output::Table {
+        if (plan.refused() || document.kind == DocumentKind::Rollback) && self.output == Output::Table {
             out("\n");
         }
         self.plan = Some(plan.clone());

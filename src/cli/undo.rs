@@ -1,11 +1,11 @@
 //! The screen of `undo`: the plan, or the refusal with the ways on.
 
-use crate::cli::check::lower;
+use crate::cli::check::{because, lower};
 use crate::cli::history::{headline, object, source, verdict};
 use crate::cli::screen::{Screen, age, count, listed};
 use crate::core::plan::Plan;
 use crate::core::policy::Config;
-use crate::core::report::{ActionLine, Document, Outcome, Reference, Revision, Undo};
+use crate::core::report::{ActionLine, Document, DocumentKind, Outcome, Reference, Revision, Undo};
 
 /// `Revision 2 -> revision 1`
 fn arrow(undo: &Undo) -> String {
@@ -52,12 +52,8 @@ pub fn plan(document: &Document, plan: &Plan, width: Option<usize>) -> String {
     if revision.references.is_empty() {
         screen.line("Its template names no ConfigMap or Secret.");
     } else if plan.refused() {
-        let rows: Vec<Vec<String>> = undo
-            .actions
-            .iter()
-            .zip(&revision.references)
-            .map(|(a, r)| row(a, r, r.because.clone().unwrap_or_default()))
-            .collect();
+        let rows: Vec<Vec<String>> =
+            undo.actions.iter().zip(&revision.references).map(|(a, r)| row(a, r, because(document, r))).collect();
         screen.table(&["REFERENCE", "CONFIG-NOW", "UNDO", "BECAUSE"], &rows, width);
     } else {
         let rows: Vec<Vec<String>> = undo
@@ -106,7 +102,6 @@ pub fn plan(document: &Document, plan: &Plan, width: Option<usize>) -> String {
         screen.hanging("History   ", &format!("{word} {} will be gone (revisionHistoryLimit)", listed(&numbers)));
     }
     screen.line("Not rolled back: Secret values, databases, requests already sent");
-    screen.blank();
     screen.into_text()
 }
 
@@ -193,7 +188,11 @@ fn pods(plan: &Plan) -> String {
                 plan.from.filter(|f| *f != target).map_or("other revisions".into(), |f| format!("revision {f}"));
             from.push(format!("{} of {whose} ({})", p.go_other, ready(p.go_other_ready, p.go_other)));
         }
-        text.push_str(&format!(" {} {}: {}.", p.go, if p.go == 1 { "goes" } else { "go" }, from.join(", ")));
+        let go = if p.go == 1 { "goes" } else { "go" };
+        match from.as_slice() {
+            [one] => text.push_str(&format!(" {one} {go}.")),
+            many => text.push_str(&format!(" {} {go}: {}.", p.go, many.join(", "))),
+        }
     }
     match p.floor {
         None => text.push_str(" All go before the first starts (strategy Recreate)."),
@@ -232,6 +231,10 @@ pub fn refusal(document: &Document) -> String {
 pub fn afterwards(document: &Document, plan: &Plan, command: &[String]) -> String {
     let mut screen = Screen::default();
     let Outcome::Undo(undo) = &document.outcome else { return screen.into_text() };
+    if undo.outcome == "planned" && document.kind == DocumentKind::Plan {
+        screen.blank();
+        screen.line("Nothing was written. With -o yaml: the objects to apply.");
+    }
     if undo.outcome != "done" {
         return screen.into_text();
     }
@@ -239,8 +242,7 @@ pub fn afterwards(document: &Document, plan: &Plan, command: &[String]) -> Strin
     let pinned: Vec<String> = undo.actions.iter().filter(|a| a.action == "pin").map(|a| lower(&a.reference)).collect();
     screen.blank();
     if !pinned.is_empty() {
-        let (holds, brings) = if pinned.len() == 1 { ("holds the edit", "it") } else { ("hold the edits", "them") };
-        let _ = brings;
+        let holds = if pinned.len() == 1 { "holds the edit" } else { "hold the edits" };
         screen.prose(&format!(
             "Still to do: {name}'s manifest names {}, which {holds}. The next deploy of that manifest brings the problem back.",
             listed(&pinned)

@@ -330,7 +330,7 @@ fn judge_span<'a>(
         let keys = used.differing_keys(content, today);
         let whence = match read.origin.word() {
             "time-travel" => "the API's history",
-            _ => "the dump",
+            _ => "the files",
         };
         let (verdict, detail) = if keys.is_empty() {
             let verdict = if older_than_users { Verdict::Same } else { Verdict::LikelySame };

@@ -87,8 +87,7 @@ pub async fn run(
             run.rehearse(cluster, &seen).await?;
         }
     }
-    let offline = matches!(scene.source, Source::Dump(_));
-    let planned = run.document(&seen, DocumentKind::Plan, "planned", 0);
+    let planned = run.document(&seen, run.kind(), "planned", 0);
     run.voice.plan(&planned, &run.plan);
     if run.plan.refused() {
         return Ok(run.end(&seen, "refused", 3));
@@ -97,7 +96,7 @@ pub async fn run(
     if run.plan.nothing_to_do {
         return run.nothing_to_do(cluster, &seen).await;
     }
-    if offline || request.dry_run != DryRun::None {
+    if request.dry_run != DryRun::None {
         return Ok(run.end(&seen, "planned", 0));
     }
     if !run.voice.confirm()? {
@@ -472,8 +471,12 @@ impl Run<'_> {
         document.seal()
     }
 
+    fn kind(&self) -> DocumentKind {
+        if self.request.dry_run == DryRun::None { DocumentKind::Rollback } else { DocumentKind::Plan }
+    }
+
     fn end(&mut self, seen: &Observed, outcome: &'static str, exit_code: u8) -> Undone {
-        let kind = if self.request.dry_run == DryRun::None { DocumentKind::Rollback } else { DocumentKind::Plan };
+        let kind = self.kind();
         let mut manifests: Vec<Value> = self.plan.snapshots.iter().map(|s| s.body.clone()).collect();
         manifests.push(patch::manifest(&seen.workload, &self.plan));
         Undone { document: self.document(seen, kind, outcome, exit_code), manifests }

@@ -52,11 +52,13 @@ fn the_recorded_incident_is_what_a_control_plane_answers() {
     let _player = incident::start(&namespace, AGED);
     namespace.all(DEPLOYMENTS).create(&incident::worker()).ok();
     incident::rolled_out(&namespace, "worker");
-    pause(100);
+    pause(180);
     incident::edit(&namespace, &json!({"CONFIG_REVISION": "v2", "HEALTHY": "false"}));
-    pause(60);
+    pause(90);
     incident::trap(&namespace);
-    pause(30);
+    pause(120);
+    // Something else goes on: a dump's own clock is its newest time.
+    namespace.at(DEPLOYMENTS, "worker").merge_patch(&json!({"metadata": {"annotations": {"team": "orders"}}})).ok();
     record(&namespace, &into);
 
     let files = into.display().to_string();
