@@ -4,6 +4,7 @@ mod cli;
 mod cluster;
 mod control_plane;
 mod digest;
+mod domain;
 mod laws;
 mod references;
 mod support;

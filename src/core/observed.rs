@@ -32,12 +32,24 @@ impl Domain {
     /// The check itself. `first` and `last` are the numbers of the two LISTs of the content type; the others those of
     /// the LISTs in between. A missing number (not an integer, forbidden, failed) turns the pair off.
     pub fn check(first: Option<u64>, between: [Option<u64>; 3], last: Option<u64>) -> Domain {
-        let ok = |number: Option<u64>| match (first, number, last) {
-            (Some(a), Some(b), Some(c)) => a <= b && b <= c,
-            _ => false,
-        };
-        Domain { pods: ok(between[0]), replica_sets: ok(between[1]), events: ok(between[2]) }
+        Domain::of(between.map(|number| ordered(first, number, last)))
     }
+
+    /// The same from the other side, where the content type may only be read by name: LISTs of the other types before
+    /// and after those of the contents, whose lowest and highest numbers are given.
+    pub fn check_around(before: [Option<u64>; 3], contents: Option<(u64, u64)>, after: [Option<u64>; 3]) -> Domain {
+        let (lowest, highest) = contents.unzip();
+        let both = |i: usize| ordered(before[i], lowest, after[i]) && ordered(before[i], highest, after[i]);
+        Domain::of([both(0), both(1), both(2)])
+    }
+
+    fn of([pods, replica_sets, events]: [bool; 3]) -> Domain {
+        Domain { pods, replica_sets, events }
+    }
+}
+
+fn ordered(a: Option<u64>, b: Option<u64>, c: Option<u64>) -> bool {
+    matches!((a, b, c), (Some(a), Some(b), Some(c)) if a <= b && b <= c)
 }
 
 /// A list is sound only if no object in it is newer than the list itself: after a restored etcd one may be.

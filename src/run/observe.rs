@@ -155,14 +155,42 @@ impl Scene {
             workload,
         };
         let last = self.read_contents(&mut seen, &history).await;
-        seen.list_number = last.config_maps;
-        seen.config_maps = Domain::check(first_config_maps, between, last.config_maps);
-        seen.secrets = Domain::check(first_secrets, between, last.secrets);
+        seen.list_number = last.config_maps.map(|(lowest, _)| lowest);
+        seen.config_maps = Domain::check(first_config_maps, between, seen.list_number);
+        seen.secrets = Domain::check(first_secrets, between, last.secrets.map(|(lowest, _)| lowest));
         match &self.source {
-            Source::Live(cluster) => travel::look_back(cluster, &self.namespace, &mut seen, &history).await,
+            Source::Live(cluster) => {
+                self.check_around(&mut seen, [first_config_maps, first_secrets], between, &last).await;
+                travel::look_back(cluster, &self.namespace, &mut seen, &history).await;
+            }
             Source::Dump(dump) => self.look_into_dump(dump, &mut seen),
         }
         Ok(Observation { seen, history })
+    }
+
+    /// Where the first probe was refused (RBAC by resourceNames), one more step of lists closes the check from the
+    /// other side.
+    async fn check_around(
+        &self,
+        seen: &mut Observed,
+        first: [Option<u64>; 2],
+        before: [Option<u64>; 3],
+        contents: &LastNumbers,
+    ) {
+        let needed =
+            [first[0].is_none() && contents.config_maps.is_some(), first[1].is_none() && contents.secrets.is_some()];
+        if needed == [false, false] {
+            return;
+        }
+        let (pods, replica_sets, events) =
+            tokio::join!(self.probe(Resource::Pods), self.probe(Resource::ReplicaSets), self.probe(Resource::Events));
+        let after = [pods, replica_sets, events];
+        if needed[0] {
+            seen.config_maps = Domain::check_around(before, contents.config_maps, after);
+        }
+        if needed[1] {
+            seen.secrets = Domain::check_around(before, contents.secrets, after);
+        }
     }
 
     /// Contents are read by LIST with a name selector: for the list's number, and for RBAC by resourceNames.
@@ -170,6 +198,7 @@ impl Scene {
         let keys: Vec<Key> = named(seen, history).into_iter().collect();
         let lists = join_all(keys.iter().map(|(kind, name)| self.list(contents(*kind), Select::Name(name)))).await;
         let mut last = LastNumbers::default();
+        let mut unsound = BTreeSet::new();
         for ((kind, name), list) in keys.into_iter().zip(lists) {
             let lookup = match list {
                 Ok(list) => {
@@ -178,8 +207,15 @@ impl Scene {
                         Kind::ConfigMap => &mut last.config_maps,
                         Kind::Secret => &mut last.secrets,
                     };
-                    // Of several lists the lowest number has to hold.
-                    *slot = slot.map_or(number, |known| number.map(|n: u64| n.min(known)));
+                    // One unsound list is enough to turn its type off.
+                    *slot = match (*slot, number) {
+                        (Some((low, high)), Some(n)) => Some((n.min(low), n.max(high))),
+                        (None, Some(n)) if !unsound.contains(&kind) => Some((n, n)),
+                        _ => {
+                            unsound.insert(kind);
+                            None
+                        }
+                    };
                     match (list.items.into_iter().next(), &self.source) {
                         (Some(object), _) => Lookup::Found(object),
                         (None, Source::Live(_)) => Lookup::Absent,
@@ -244,10 +280,11 @@ impl Scene {
     }
 }
 
+/// Lowest and highest number of the lists that the contents came with.
 #[derive(Default)]
 struct LastNumbers {
-    config_maps: Option<u64>,
-    secrets: Option<u64>,
+    config_maps: Option<(u64, u64)>,
+    secrets: Option<(u64, u64)>,
 }
 
 /// Is at least one kind readable? Otherwise the first refusal is the answer, not "not found".
