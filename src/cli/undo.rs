@@ -195,8 +195,8 @@ fn pods(plan: &Plan) -> String {
         }
     }
     match p.floor {
-        None => text.push_str(" All go before the first starts (strategy Recreate)."),
-        Some(floor) if p.start > 0 => text.push_str(&format!(" Never below {floor} ready, by the update strategy.")),
+        None => text.push_str(&format!(" All go before the first starts ({}).", plan.strategy)),
+        Some(floor) if p.start > 0 => text.push_str(&format!(" Never below {floor} ready ({})", plan.strategy)),
         Some(_) => {}
     }
     text
@@ -234,6 +234,8 @@ pub fn afterwards(document: &Document, plan: &Plan, command: &[String]) -> Strin
     if undo.outcome == "planned" && document.kind == DocumentKind::Plan {
         screen.blank();
         screen.line("Nothing was written. With -o yaml: the objects to apply.");
+    } else if undo.outcome == "planned" {
+        screen.line("Nothing was written.");
     }
     if undo.outcome != "done" {
         return screen.into_text();

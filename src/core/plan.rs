@@ -144,6 +144,8 @@ pub struct Plan {
     /// JSON pointers at which the target's template differs from the live one, before pinning.
     pub differs: Vec<String>,
     pub rules: Rules,
+    /// `maxUnavailable 0, maxSurge 1`, or `Recreate`.
+    pub strategy: String,
 }
 
 /// Which revision is meant: `None` or 0 is the previous one.
@@ -227,7 +229,20 @@ pub fn make(seen: &Observed, history: &History, target: Judged, rules: &Rules) -
         refusals,
         also_reading,
         rules: rules.clone(),
+        strategy: strategy(workload),
         target,
+    }
+}
+
+fn strategy(workload: &Object) -> String {
+    let text = |name: &str| match workload.0.pointer(&format!("/spec/strategy/rollingUpdate/{name}")) {
+        Some(Value::String(text)) => text.clone(),
+        Some(number) => number.to_string(),
+        None => "25%".into(),
+    };
+    match workload.str_at("/spec/strategy/type") {
+        "Recreate" => "Recreate".into(),
+        _ => format!("maxUnavailable {}, maxSurge {}", text("maxUnavailable"), text("maxSurge")),
     }
 }
 

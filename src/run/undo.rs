@@ -83,8 +83,11 @@ pub async fn run(
 
     if let Source::Live(cluster) = &scene.source {
         let writes = !run.plan.refused() && !run.plan.nothing_to_do;
-        if writes && request.dry_run != DryRun::Client {
-            run.rehearse(cluster, &seen).await?;
+        if writes
+            && request.dry_run != DryRun::Client
+            && let Some(changed) = run.rehearse(cluster, &mut seen).await?
+        {
+            return Ok(run.conflict(&seen, &changed));
         }
     }
     let planned = run.document(&seen, run.kind(), "planned", 0);
@@ -120,20 +123,22 @@ impl Run<'_> {
     }
 
     /// Dry-runs every write, strictly validated, and one Pod of the new template: quota and Pod security are asked only
-    /// when a Pod is created. Settles the snapshots' names on the way.
-    async fn rehearse(&mut self, cluster: &Cluster, seen: &Observed) -> Result<(), Failure> {
-        for digits in snapshot::LENGTHS {
+    /// when a Pod is created. Settles the snapshots' names on the way. Returns what changed, if the plan no longer holds.
+    async fn rehearse(&mut self, cluster: &Cluster, seen: &mut Observed) -> Result<Option<Vec<String>>, Failure> {
+        let mut longer = snapshot::LENGTHS.into_iter().skip(1);
+        let mut tries = TRIES;
+        loop {
             let patch = patch::workload(&seen.workload, &self.plan);
             let pod = patch::trial_pod(&seen.workload, &self.plan);
-            let (namespace, name) = (seen.workload.namespace(), seen.workload.name());
-            let creates = join_all(self.plan.snapshots.iter().map(|s| existing_or_new(cluster, namespace, s)));
+            let (namespace, name) = (seen.workload.namespace().to_string(), seen.workload.name().to_string());
+            let creates = join_all(self.plan.snapshots.iter().map(|s| existing_or_new(cluster, &namespace, s)));
             let (creates, patched, pod) = tokio::join!(
                 creates,
-                cluster.json_patch(Resource::Deployments, namespace, name, &patch, true),
+                cluster.json_patch(Resource::Deployments, &namespace, &name, &patch, true),
                 async {
                     match self.plan.pods.start {
                         0 => None,
-                        _ => cluster.create(Resource::Pods, namespace, &pod, true).await.err(),
+                        _ => cluster.create(Resource::Pods, &namespace, &pod, true).await.err(),
                     }
                 }
             );
@@ -146,10 +151,21 @@ impl Run<'_> {
                 }
             }
             if taken && !self.plan.refused() {
-                self.plan.rename(seen.workload.namespace(), digits);
+                let Some(digits) = longer.next() else {
+                    let message = "every name for a snapshot is taken by an object with other content";
+                    return Err(Failure::Given(message.into()));
+                };
+                self.plan.rename(&namespace, digits);
                 continue;
             }
             match patched {
+                Err(WriteError::TestFailed { .. } | WriteError::Conflict { .. }) if tries > 0 => {
+                    tries -= 1;
+                    if let Some(changed) = reread(cluster, seen).await? {
+                        return Ok(Some(changed));
+                    }
+                    continue;
+                }
                 Ok(answer) => {
                     let got = answer.0.pointer("/spec/template").cloned().unwrap_or_default();
                     if !pin::same(&got, &self.plan.template) {
@@ -164,9 +180,17 @@ impl Run<'_> {
                 Some(WriteError::Forbidden { by: Ban::Rights, .. }) | None => {}
                 Some(error) => self.deny("a new Pod", &error)?,
             }
-            return Ok(());
+            return Ok(None);
         }
-        Err(Failure::Given("every name for a snapshot is taken by an object with other content".into()))
+    }
+
+    fn conflict(&mut self, seen: &Observed, changed: &[String]) -> Undone {
+        self.voice.warn(&format!(
+            "deployment.apps/{} changed since the plan was made, at {}; it was not written",
+            seen.workload.name(),
+            changed.join(", ")
+        ));
+        self.end(seen, "conflict", 5)
     }
 
     /// A denied dry run is a refusal; a broken connection is a failure.
@@ -269,20 +293,9 @@ impl Run<'_> {
                 }
                 Err(WriteError::TestFailed { .. } | WriteError::Conflict { .. }) => {
                     self.voice.phase(Phase::Snapshots);
-                    let Some(now) = cluster.get(Resource::Deployments, &namespace, &name).await? else {
-                        self.voice.warn(&format!("deployment.apps/{name} was deleted since the plan was made"));
-                        return Ok(self.end(seen, "conflict", 5));
-                    };
-                    let fields = changed_fields(&seen.workload, &now);
-                    if !fields.is_empty() {
-                        self.voice.warn(&format!(
-                            "deployment.apps/{name} changed since the plan was made, at {}; it was not written",
-                            fields.join(", ")
-                        ));
-                        return Ok(self.end(seen, "conflict", 5));
+                    if let Some(changed) = reread(cluster, seen).await? {
+                        return Ok(self.conflict(seen, &changed));
                     }
-                    // Only annotations came or went: the same plan holds.
-                    seen.workload = now;
                 }
                 Err(error) if error.outcome_unknown() => {
                     let now = cluster.get(Resource::Deployments, &namespace, &name).await?;
@@ -615,6 +628,19 @@ async fn ensure(cluster: &Cluster, namespace: &str, wanted: &snapshot::Snapshot)
         (None, Some(error)) => Err(error.into()),
         _ => Err(Failure::Given(format!("configmap/{} exists with other content", wanted.name))),
     }
+}
+
+/// Reads the workload again after a failed precondition. Returns the fields that the plan rests on and that changed, or
+/// nothing where only annotations came or went: then the same plan holds.
+async fn reread(cluster: &Cluster, seen: &mut Observed) -> Result<Option<Vec<String>>, Failure> {
+    let now = cluster.get(Resource::Deployments, seen.workload.namespace(), seen.workload.name()).await?;
+    let Some(now) = now else { return Ok(Some(vec!["/metadata (it was deleted)".into()])) };
+    let changed = changed_fields(&seen.workload, &now);
+    if !changed.is_empty() {
+        return Ok(Some(changed));
+    }
+    seen.workload = now;
+    Ok(None)
 }
 
 /// Fields of the workload that the plan rests on and that are no longer as they were read.
