@@ -57,6 +57,8 @@ pub struct Span {
     /// API server's stamp that no read of this span is older than.
     pub born: Option<Timestamp>,
     pub pod: Option<String>,
+    /// False for a bound Pod that has not reported a start: it may have read, so it can refute, not confirm.
+    pub reported: bool,
 }
 
 /// A Pod that shows what the revision's containers read.
@@ -154,7 +156,7 @@ pub fn spans(
     let domain = seen.domain(kind);
     let mut spans: Vec<Span> =
         witnesses.witnesses.iter().filter_map(|w| pod_span(seen, history, revision, w.pod, domain, used)).collect();
-    if spans.is_empty() {
+    if !spans.iter().any(|s| s.reported) {
         spans.push(life_span(seen, history, revision, domain));
     }
     spans
@@ -164,9 +166,25 @@ pub fn spans(
 struct Run {
     started: Option<Timestamp>,
     restarts: i64,
+    /// Has a start been reported? A bound Pod whose kubelet is cut off may have read without anybody knowing.
+    reported: bool,
 }
 
+impl Run {
+    fn unreported() -> Run {
+        Run { started: None, restarts: 0, reported: false }
+    }
+}
+
+/// `None`: nothing was read, since no kubelet has the Pod yet.
 fn run_of(pod: &Object, used: &Use) -> Option<Run> {
+    if pod.str_at("/spec/nodeName").is_empty() {
+        return None;
+    }
+    Some(reported_run(pod, used).unwrap_or_else(Run::unreported))
+}
+
+fn reported_run(pod: &Object, used: &Use) -> Option<Run> {
     let field = if used.init { "/status/initContainerStatuses" } else { "/status/containerStatuses" };
     match &used.container {
         Some(name) => {
@@ -180,7 +198,7 @@ fn run_of(pod: &Object, used: &Use) -> Option<Run> {
                 .flat_map(|f| pod.items_at(f))
                 .filter_map(run_of_status);
             let first = runs.next()?;
-            Some(Run { started: first.started, restarts: 0 })
+            Some(Run { started: first.started, restarts: 0, reported: true })
         }
     }
 }
@@ -197,6 +215,7 @@ fn run_of_status(status: &Value) -> Option<Run> {
             .or_else(|| time("/state/terminated/startedAt"))
             .or_else(|| time("/lastState/terminated/startedAt")),
         restarts,
+        reported: true,
     })
 }
 
@@ -250,7 +269,9 @@ fn pod_span(
         raise(&mut near, version, what);
     }
     let refreshed = used.read == Read::RefreshedMount;
-    let upper = if refreshed {
+    let upper = if !run.reported {
+        None
+    } else if refreshed {
         retirement(seen, history, revision, domain)
     } else {
         own.filter(|_| domain.pods).map(|version| Anchor { version, what: format!("that of pod/{}", pod.name()) })
@@ -263,6 +284,7 @@ fn pod_span(
         upper,
         started: run.started.or(pod.created()),
         ended: if refreshed { revision.retired } else { run.started },
+        reported: run.reported,
         born: pod.created(),
         pod: Some(pod.uid().to_string()),
     })
@@ -377,6 +399,7 @@ fn life_span(seen: &Observed, history: &History, revision: &Revision, domain: Do
             .flatten(),
         started: first,
         ended: revision.retired,
+        reported: true,
         born: first,
         pod: None,
     }

@@ -110,6 +110,8 @@ pub fn candidates(
         let grade = spans
             .iter()
             .flat_map(|(_, spans)| spans)
+            // A Pod that has not reported a start is no witness of what ran.
+            .filter(|span| span.reported)
             .map(|span| held(seen, history, kind, version, span))
             .min()
             .unwrap_or(Grade::None);

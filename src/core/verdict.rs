@@ -366,6 +366,10 @@ fn judge_span<'a>(
     }
     if let (Some(version), Some(lower)) = (version, &span.lower) {
         let detail = format!("resourceVersion {version} is above {}, {}: written since", lower.version, lower.what);
+        if !span.reported {
+            let detail = format!("{detail}; {} has not reported a start", span.who);
+            return found(Verdict::Unknown, "resource-version", false, detail);
+        }
         return found(written(Verdict::WrittenDuring), "resource-version", true, detail);
     }
     let sign = evidence::write_sign(object);
