@@ -42,7 +42,7 @@ pub async fn run(
         exit_code: if grade > Grade::None { 0 } else { 3 },
     });
     let mut document = Document::new(DocumentKind::Check, &seen, &history, &judged, outcome);
-    report::with_decisions(&mut document, &plan, |j| because(j));
+    report::with_decisions(&mut document, &plan, because);
     Ok(document.seal())
 }
 
