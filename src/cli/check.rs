@@ -18,7 +18,7 @@ fn ending(check: &Check, references: &[Reference]) -> &'static str {
     }
 }
 
-pub fn screen(document: &Document, width: Option<usize>) -> String {
+pub fn screen(document: &Document, wide: bool, width: Option<usize>) -> String {
     let mut screen = Screen::default();
     let Outcome::Check(check) = &document.outcome else { return screen.into_text() };
     let Some(revision) = document.revisions.first() else { return screen.into_text() };
@@ -86,6 +86,9 @@ pub fn screen(document: &Document, width: Option<usize>) -> String {
     }
     for paragraph in paragraphs {
         screen.prose(&paragraph);
+    }
+    if wide {
+        screen.assumptions(&document.assumptions);
     }
     screen.into_text()
 }

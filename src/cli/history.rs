@@ -98,9 +98,7 @@ pub fn table(document: &Document, wide: bool, width: Option<usize>, typed: &[Str
     screen.table(&header, &rows, width);
     if wide && !document.assumptions.is_empty() {
         screen.blank();
-        for assumption in &document.assumptions {
-            screen.line(&format!("Assumed: {assumption}"));
-        }
+        screen.assumptions(&document.assumptions);
     }
     (screen.into_text(), notes(document, typed))
 }
@@ -115,6 +113,11 @@ fn notes(document: &Document, typed: &[String]) -> String {
             listed(&former),
             revision.number
         ));
+    }
+    let gone = gaps(document);
+    if !gone.is_empty() {
+        let word = if gone.len() == 1 { "revision" } else { "revisions" };
+        notes.prose(&format!("Note: {word} {} gone from the history.", is_are(&gone)));
     }
     for revision in document.revisions.iter().filter(|r| r.damaged.is_some()) {
         let why = revision.damaged.as_deref().unwrap_or("");
@@ -145,6 +148,18 @@ fn notes(document: &Document, typed: &[String]) -> String {
         notes.line(&format!("  {}", command.join(" ")));
     }
     notes.into_text()
+}
+
+/// Numbers between the first and the last that no ReplicaSet has or had.
+fn gaps(document: &Document) -> Vec<String> {
+    let known: Vec<u64> =
+        document.revisions.iter().flat_map(|r| r.former_numbers.iter().copied().chain([r.number])).collect();
+    let (Some(first), Some(last)) = (known.iter().min(), known.iter().max()) else { return Vec::new() };
+    (*first..*last).filter(|n| !known.contains(n)).take(20).map(|n| n.to_string()).collect()
+}
+
+fn is_are(words: &[String]) -> String {
+    format!("{} {}", listed(words), if words.len() == 1 { "is" } else { "are" })
 }
 
 /// The trap: Pods that run with another content than their next one would read.
@@ -227,11 +242,7 @@ pub fn detail(document: &Document) -> String {
     for not in &document.not_traced {
         screen.hanging("            ", &format!("{} ({})", not.what, not.pointer));
     }
-    if !document.assumptions.is_empty() {
-        for assumption in &document.assumptions {
-            screen.hanging("Assumed:    ", assumption);
-        }
-    }
+    screen.assumptions(&document.assumptions);
     screen.into_text()
 }
 

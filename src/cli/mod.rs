@@ -100,7 +100,9 @@ async fn verb(cli: &Cli) -> Result<u8, Failure> {
             let document = run::check::run(&scene, target.as_ref(), args.to_revision, Timestamp::now()).await?;
             warnings(&document);
             match args.output.unwrap_or_default() {
-                Output::Table | Output::Wide => ui::out(&check::screen(&document, ui::width())),
+                output @ (Output::Table | Output::Wide) => {
+                    ui::out(&check::screen(&document, output == Output::Wide, ui::width()));
+                }
                 output => print(&document, output)?,
             }
             match &document.outcome {
@@ -115,13 +117,13 @@ async fn verb(cli: &Cli) -> Result<u8, Failure> {
 async fn undo_verb(cli: &Cli, args: &args::Undo) -> Result<u8, Failure> {
     let target = Target::parse(&args.target.workload)?;
     let writes = args.dry_run == args::DryRun::None && args.target.from_file.is_empty();
-    if writes && target.is_none() {
+    if writes && target.is_none() && (args.yes || !ui::can_ask()) {
         return Err(Failure::Usage("undo needs a workload: name it as TYPE/NAME".into()));
     }
     if writes && !args.yes && !ui::can_ask() {
         return Err(Failure::Usage("undo needs --yes when there is no terminal to ask on".into()));
     }
-    let request = Request {
+    let mut request = Request {
         revision: args.to_revision,
         rules: rules(args, cli.connection.namespace.as_deref())?,
         dry_run: match args.dry_run {
@@ -140,9 +142,19 @@ async fn undo_verb(cli: &Cli, args: &args::Undo) -> Result<u8, Failure> {
     let mut speaker = Speaker { output, yes: args.yes, progress: Rc::clone(&progress), plan: None };
     let work = async {
         let scene = run::scene(&cli.connection.flags(), &args.target.from_file, notice).await?;
-        run::undo::run(&scene, target.as_ref(), &request, &mut speaker, Timestamp::now()).await
+        let mut target = target;
+        if writes && target.is_none() {
+            // Never write to what was neither typed nor picked, even where there is only one.
+            let Some(picked) = ui::pick("Roll back which workload?", &scene.pickable().await?)? else {
+                return Err(Failure::Usage("no workload was picked".into()));
+            };
+            request.words = vec![picked];
+            target = Target::parse(&request.words)?;
+        }
+        let undone = run::undo::run(&scene, target.as_ref(), &request, &mut speaker, Timestamp::now()).await?;
+        Ok((undone, request))
     };
-    let undone = tokio::select! {
+    let (undone, request) = tokio::select! {
         undone = work => undone?,
         code = interrupted() => {
             let progress = progress.borrow();

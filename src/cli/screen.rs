@@ -130,6 +130,13 @@ impl Screen {
         }
     }
 
+    /// What the proofs above rest on.
+    pub fn assumptions(&mut self, assumptions: &[&str]) {
+        for assumption in assumptions {
+            self.hanging("Assumed:    ", assumption);
+        }
+    }
+
     pub fn into_text(self) -> String {
         self.text
     }

@@ -33,6 +33,17 @@ pub fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
+/// A choice from a list; `None` when it was left with Escape.
+///
+/// # Errors
+/// When the terminal cannot be used.
+pub fn pick(prompt: &str, from: &[String]) -> Result<Option<String>, Failure> {
+    let shown: Vec<String> = from.iter().map(|name| escape(name)).collect();
+    let answer = dialoguer::Select::new().with_prompt(prompt).items(&shown).default(0).interact_opt();
+    let answer = answer.map_err(|error| Failure::Usage(format!("cannot ask on this terminal: {error}")))?;
+    Ok(answer.and_then(|i| from.get(i).cloned()))
+}
+
 /// What an interruption needs to know of a running undo.
 #[derive(Default)]
 pub struct Progress {
@@ -52,7 +63,9 @@ pub struct Speaker {
 impl Voice for Speaker {
     fn plan(&mut self, document: &Document, plan: &Plan) {
         match self.output {
-            Output::Table | Output::Wide => out(&screens::plan(document, plan, width())),
+            output @ (Output::Table | Output::Wide) => {
+                out(&screens::plan(document, plan, output == Output::Wide, width()));
+            }
             Output::Json | Output::Yaml if !plan.refused() && !plan.nothing_to_do => err(&screens::brief(document)),
             Output::Json | Output::Yaml => {}
         }

@@ -40,7 +40,7 @@ pub fn brief(document: &Document) -> String {
 }
 
 /// The plan as a person reads it before saying yes.
-pub fn plan(document: &Document, plan: &Plan, width: Option<usize>) -> String {
+pub fn plan(document: &Document, plan: &Plan, wide: bool, width: Option<usize>) -> String {
     let mut screen = Screen::default();
     let Outcome::Undo(undo) = &document.outcome else { return screen.into_text() };
     if plan.nothing_to_do {
@@ -102,6 +102,9 @@ pub fn plan(document: &Document, plan: &Plan, width: Option<usize>) -> String {
         screen.hanging("History   ", &format!("{word} {} will be gone (revisionHistoryLimit)", listed(&numbers)));
     }
     screen.line("Not rolled back: Secret values, databases, requests already sent");
+    if wide {
+        screen.assumptions(&document.assumptions);
+    }
     screen.into_text()
 }
 

@@ -353,6 +353,9 @@ fn warnings(seen: &Observed, history: &History) -> Vec<String> {
     if let Err(words) = &seen.events {
         warnings.push(format!("Events could not be read: {words}"));
     }
+    if seen.workload.int_at("/spec/revisionHistoryLimit") == Some(0) {
+        warnings.push("revisionHistoryLimit is 0: Kubernetes keeps no earlier revision to go back to".into());
+    }
     if history.pending {
         warnings.push("the live template belongs to no revision yet (paused, or not yet observed)".into());
     }

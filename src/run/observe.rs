@@ -79,17 +79,7 @@ impl Scene {
                 one_kind_readable(&answers)?;
                 KINDS.into_iter().zip(answers).filter_map(|(kind, answer)| Some((kind, answer.ok()??))).collect()
             }
-            None => {
-                let answers = join_all(KINDS.map(|kind| self.list(workloads(kind), Select::All))).await;
-                one_kind_readable(&answers)?;
-                KINDS
-                    .into_iter()
-                    .zip(answers)
-                    .flat_map(|(kind, answer)| {
-                        answer.map(|l| l.items).unwrap_or_default().into_iter().map(move |o| (kind, o))
-                    })
-                    .collect()
-            }
+            None => self.all_workloads().await?,
         };
         let words = || found.iter().map(|(kind, o)| format!("{}/{}", kind.word(), o.name())).collect::<Vec<_>>();
         match (found.as_slice(), target) {
@@ -103,6 +93,24 @@ impl Scene {
             (_, Some(target)) => Err(Failure::Ambiguous { name: target.name.clone(), found: words() }),
             (_, None) => Err(Failure::Several { found: words() }),
         }
+    }
+
+    async fn all_workloads(&self) -> Result<Vec<(WorkloadKind, Object)>, Failure> {
+        let answers = join_all(KINDS.map(|kind| self.list(workloads(kind), Select::All))).await;
+        one_kind_readable(&answers)?;
+        let lists = KINDS.into_iter().zip(answers).filter_map(|(kind, answer)| Some((kind, answer.ok()?.items)));
+        Ok(lists.flat_map(|(kind, items)| items.into_iter().map(move |o| (kind, o))).collect())
+    }
+
+    /// The Deployments of the namespace, as `deployment/web`: what a person may pick from.
+    ///
+    /// # Errors
+    /// When they cannot be listed, or there are none.
+    pub async fn pickable(&self) -> Result<Vec<String>, Failure> {
+        let all = self.all_workloads().await?;
+        let known = all.iter().filter(|(kind, _)| *kind == WorkloadKind::Deployment);
+        let names: Vec<String> = known.map(|(kind, o)| format!("{}/{}", kind.word(), o.name())).collect();
+        if names.is_empty() { Err(Failure::NoWorkload { namespace: self.namespace.clone() }) } else { Ok(names) }
     }
 
     fn not_found(&self, target: &Target) -> Failure {
