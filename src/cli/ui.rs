@@ -108,6 +108,13 @@ impl Voice for Speaker {
         err(&format!("Warning: {}\n", escape(line)));
     }
 
+    fn fail(&mut self, line: &str, reasons: &[String]) {
+        err(&format!("error: {}\n", escape(line)));
+        for reason in reasons {
+            err(&format!("  {}\n", escape(reason)));
+        }
+    }
+
     fn phase(&mut self, phase: Phase) {
         self.progress.borrow_mut().phase = phase;
     }

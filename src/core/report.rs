@@ -484,8 +484,11 @@ pub fn looked_in(seen: &Observed, plan: &Plan) -> Vec<String> {
     for refusal in plan.refusals.iter().filter_map(|r| r.reference.as_deref()) {
         let Some(name) = refusal.strip_prefix("ConfigMap/") else { continue };
         let past = seen.past.get(&(Kind::ConfigMap, name.to_string()));
+        let found = past.map_or(0, |p| p.versions.len());
         let api = match past.map(|p| &p.end) {
             None | Some(PastEnd::NotLooked) => continue,
+            Some(_) if found == 1 => "1 version, not known to be the one".into(),
+            Some(_) if found > 1 => format!("{found} versions, none known to be the one"),
             Some(PastEnd::Expired) => "expired".to_string(),
             Some(PastEnd::Beginning) => "it holds nothing older".into(),
             Some(PastEnd::Enough) => "no version that is known to be the one".into(),

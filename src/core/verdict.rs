@@ -372,7 +372,8 @@ fn judge_span<'a>(
         }
         return found(written(Verdict::WrittenDuring), "resource-version", true, detail);
     }
-    let sign = evidence::write_sign(object);
+    // The creation itself is no write since: what a Pod reads under this name cannot be older (but for a namesake).
+    let sign = evidence::write_sign(object).filter(|(time, _)| object.created().is_none_or(|created| *time > created));
     if let (Some((time, manager)), Some(started)) = (&sign, span.started)
         && *time + CLOCK_MARGIN > started
         && !(*time <= started && span.near.as_ref().zip(version).is_some_and(|(n, v)| v < n.version))

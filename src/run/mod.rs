@@ -59,6 +59,8 @@ pub trait Voice {
     /// kubectl's waiting sentences.
     fn progress(&mut self, line: &str);
     fn warn(&mut self, line: &str);
+    /// Why the run ends with a failure, and what else is known of it.
+    fn fail(&mut self, line: &str, reasons: &[String]);
     fn phase(&mut self, phase: Phase);
 }
 

@@ -185,11 +185,9 @@ impl Run<'_> {
     }
 
     fn conflict(&mut self, seen: &Observed, changed: &[String]) -> Undone {
-        self.voice.warn(&format!(
-            "deployment.apps/{} changed since the plan was made, at {}; it was not written",
-            seen.workload.name(),
-            changed.join(", ")
-        ));
+        let name = seen.workload.name();
+        let line = format!("deployment.apps/{name} changed since the plan was made; it was not written. Changed are");
+        self.voice.fail(&line, changed);
         self.end(seen, "conflict", 5)
     }
 
@@ -264,13 +262,16 @@ impl Run<'_> {
 
         let (moved, last) = tokio::join!(self.moved(cluster, seen), cluster.list_one(Resource::ConfigMaps, &namespace));
         if let Some(which) = moved? {
-            self.voice.warn(&format!("{which} was written since the plan was made"));
+            self.voice.fail(&format!("{which} was written since the plan was made; the workload was not written"), &[]);
             return Ok(self.end(seen, "conflict", 5));
         }
         // Two stores' counters may meet by coincidence: nothing is written on one meeting alone.
         let again = Domain::check(first, [pods.ok().flatten(), None, None], last.ok().flatten()).pods;
         if seen.config_maps.pods && !again && self.rests_on_numbers() {
-            self.voice.warn("the numbers of ConfigMaps and Pods are not of one store after all: plan again");
+            self.voice.fail(
+                "the numbers of ConfigMaps and Pods are not of one store after all; the workload was not written",
+                &[],
+            );
             return Ok(self.end(seen, "conflict", 5));
         }
 
@@ -320,7 +321,8 @@ impl Run<'_> {
                 }
             }
         }
-        self.voice.warn(&format!("deployment.apps/{name} is being written all the time; it was not written by us"));
+        self.voice
+            .fail(&format!("deployment.apps/{name} is being written all the time; it was not written by us"), &[]);
         Ok(self.end(seen, "conflict", 5))
     }
 
@@ -378,23 +380,17 @@ impl Run<'_> {
                         Ok(self.end(seen, outcome, 0))
                     }
                     Err(why) => {
-                        self.voice.warn(&why);
+                        self.voice.fail(&why, &[]);
                         Ok(self.end(seen, "failed", 4))
                     }
                 }
             }
             Ended::Failed(line, reasons) => {
-                self.voice.warn(&line);
-                for reason in reasons {
-                    self.voice.warn(&reason);
-                }
+                self.voice.fail(&line, &reasons);
                 Ok(self.end(seen, "failed", 4))
             }
             Ended::TimedOut(line, reasons) => {
-                self.voice.warn(&line);
-                for reason in reasons {
-                    self.voice.warn(&reason);
-                }
+                self.voice.fail(&line, &reasons);
                 Ok(self.end(seen, "timed-out", 4))
             }
         }
@@ -535,7 +531,8 @@ impl Run<'_> {
             for candidate in candidates.iter().filter(|c| c.origin != Origin::Live).take(3) {
                 let whence = match candidate.origin {
                     Origin::LastApplied => "it was last applied with kubectl, at an unknown time".to_string(),
-                    other => format!("a version that {} shows, not known to be the one", other.word()),
+                    Origin::TimeTravel => "a version from the API history, not known to be the one".into(),
+                    _ => "a version from the files, not known to be the one".into(),
                 };
                 let digest = candidate.digest.short();
                 ways.push(WayOn {
