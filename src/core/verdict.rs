@@ -395,8 +395,9 @@ fn judge_span<'a>(
         return found(Verdict::LikelySame, "resource-version", false, detail);
     }
     if let Some(generator) = &live.content_named {
-        let detail =
-            format!("its name re-computes from its content ({generator}), but it was mutable when the Pods started");
+        let detail = format!(
+            "its name re-computes from its content ({generator}), but it is not known to have been immutable 2s before the first Pod"
+        );
         return found(Verdict::LikelySame, "content-name", false, detail);
     }
     let domain = seen.domain(kind);
