@@ -5,5 +5,7 @@ mod cluster;
 mod control_plane;
 mod digest;
 mod laws;
+mod layers;
 mod references;
+mod schema;
 mod support;
