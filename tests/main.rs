@@ -6,6 +6,8 @@ mod control_plane;
 mod digest;
 mod domain;
 mod laws;
+mod layers;
 mod references;
+mod schema;
 mod support;
 mod target;
