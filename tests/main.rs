@@ -5,6 +5,7 @@ mod cluster;
 mod control_plane;
 mod digest;
 mod domain;
+mod files;
 mod laws;
 mod layers;
 mod references;

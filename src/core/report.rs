@@ -46,7 +46,8 @@ pub struct Document {
     pub assumptions: Vec<&'static str>,
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// SHA-256 over the document's JSON without this member.
+    /// SHA-256 over the document's compact JSON without this member.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 }
 

@@ -29,6 +29,7 @@ impl Ran {
     pub fn document(&self) -> Value {
         let document = serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("no document ({e}) in {self:?}"));
         schema::check(&document);
+        schema::check_digest(&document);
         document
     }
 

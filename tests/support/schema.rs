@@ -1,6 +1,7 @@
 //! Every document of every test is checked against the schema that other tools may rely on.
 
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
@@ -26,4 +27,13 @@ pub fn errors(document: &Value) -> Vec<String> {
 pub fn check(document: &Value) {
     let errors = errors(document);
     assert!(errors.is_empty(), "the document breaks its schema: {errors:#?}\n{document:#}");
+}
+
+/// As a reader of the schema would verify it: the member taken away, the rest in the order given.
+#[track_caller]
+pub fn check_digest(document: &Value) {
+    let mut rest = document.clone();
+    let said = rest.as_object_mut().and_then(|members| members.shift_remove("digest"));
+    let hex: String = Sha256::digest(rest.to_string()).iter().map(|b| format!("{b:02x}")).collect();
+    assert_eq!(said, Some(Value::String(format!("sha256:{hex}"))), "the document's own digest");
 }
