@@ -6,4 +6,5 @@ pub mod incident;
 pub mod kubelet;
 pub mod player;
 pub mod product;
+pub mod proxy;
 pub mod schema;
