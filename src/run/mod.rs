@@ -97,6 +97,8 @@ pub enum Failure {
     Usage(String),
     #[error("{0}")]
     Given(String),
+    #[error("interrupted: nothing was written")]
+    Interrupted,
 }
 
 /// Reads the files, or decides the connection.
