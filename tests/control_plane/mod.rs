@@ -4,6 +4,7 @@ mod evidence;
 mod facts;
 mod harness;
 mod incident;
+mod latency;
 mod record;
 mod undo;
 mod undo_facts;
