@@ -6,3 +6,4 @@ mod digest;
 mod laws;
 mod references;
 mod support;
+mod verdict;
