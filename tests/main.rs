@@ -14,3 +14,4 @@ mod references;
 mod schema;
 mod support;
 mod target;
+mod verdict;
