@@ -5,6 +5,7 @@ mod cluster;
 mod control_plane;
 mod digest;
 mod domain;
+mod faults;
 mod files;
 mod laws;
 mod layers;

@@ -38,7 +38,7 @@ fn history() -> Value {
             "number": 1, "formerNumbers": [], "current": false,
             "object": {"kind": "ReplicaSet", "name": "web-1", "uid": "u-2"}, "firstStarted": NOW, "retired": null,
             "activityKnown": true, "images": {"app": "web:1"}, "changeCause": null,
-            "pods": {"ready": 2, "total": 2, "oldestStart": NOW, "restarts": 0}, "failing": false, "damaged": null,
+            "pods": {"ready": 2, "total": 2, "oldestStart": NOW, "restarts": 0}, "failing": false, "setAside": [], "damaged": null,
             "verdict": "changed", "references": [reference()],
         }],
         "unnumbered": [{"kind": "ReplicaSet", "name": "web-x", "reason": "no number"}],

@@ -228,6 +228,9 @@ pub fn detail(document: &Document) -> String {
     field("Images:", &images.join(" "));
     field("Change-Cause:", r.change_cause.as_deref().unwrap_or("<none>"));
     field("Config now:", &format!("{}{}", config_now(r), if r.failing { ", but failing" } else { "" }));
+    for pod in &r.set_aside {
+        field("Set aside:", &format!("pod/{}: {}", pod.pod, pod.reason));
+    }
     if let Some(damaged) = &r.damaged {
         field("Damaged:", damaged);
     }

@@ -462,14 +462,14 @@ pub fn namesake(seen: &Observed, history: &History, kind: Kind, object: &Object)
             .flat_map(|f| pod.items_at(f))
             .filter_map(|s| run_of_status(s)?.started)
             .collect();
-        let late = !starts.is_empty() && starts.iter().all(|s| *s >= created);
+        let late = starts.iter().all(|s| *s >= created);
         (format!("pod/{}", pod.name()), pod.created(), late)
     });
     let revisions = history
         .revisions
         .iter()
         .filter(|r| names_it(&r.template))
-        .map(|r| (format!("revision {}", r.number), r.first_started, false));
+        .map(|r| (format!("revision {}", r.number), r.first_started, true));
     let mut standing = Namesake::Clear;
     for (than, stamp, late) in pods.chain(revisions) {
         match stamp {

@@ -96,10 +96,18 @@ pub struct Revision {
     pub pods: Pods,
     /// Not-ready survivors: what the containers read is no witness of a revision that ran well.
     pub failing: bool,
+    /// Pods of its object that testify nothing, with the reason.
+    pub set_aside: Vec<SetAside>,
     pub damaged: Option<String>,
     /// The worst of its references; null without any.
     pub verdict: Option<&'static str>,
     pub references: Vec<Reference>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct SetAside {
+    pub pod: String,
+    pub reason: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -385,6 +393,11 @@ fn revision(judged: &Judged) -> Revision {
             restarts: alive().map(|p| p.restarts).max().unwrap_or(0),
         },
         failing: judged.failing(),
+        set_aside: judged
+            .set_aside
+            .iter()
+            .map(|(pod, reason)| SetAside { pod: pod.clone(), reason: reason.clone() })
+            .collect(),
         damaged: r.damaged.clone(),
         verdict: judged.summary().map(Verdict::word),
         references: judged.references.iter().map(reference).collect(),

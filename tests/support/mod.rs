@@ -6,5 +6,6 @@ pub mod incident;
 pub mod kubelet;
 pub mod player;
 pub mod product;
+pub mod proxy;
 pub mod rust;
 pub mod schema;
