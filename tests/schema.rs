@@ -296,16 +296,18 @@ fn outcomes_and_exit_codes_are_the_programs() {
     assert_eq!(said, enumerated("/$defs/undo/properties/outcome/enum"));
 }
 
-/// The first argument of what makes a fact; `dump` and `time-travel` come from the version's origin.
+/// The texts that make a fact, wherever in `core` that is; `dump` and `time-travel` come from the version's origin.
 #[test]
 fn evidence_sources_are_the_programs() {
-    let tokens = source("core/verdict.rs");
     let mut said: BTreeSet<String> = ["dump", "time-travel"].map(str::to_string).into();
-    for (i, token) in tokens.iter().enumerate() {
-        let makes = token.word().is_some_and(|w| ["fact", "same", "found", "unreadable"].contains(&w));
-        if makes && tokens.get(i + 1).is_some_and(|t| t.is('(')) {
-            let arguments = tokens[i + 2..].iter().take_while(|t| !t.is(')') && !t.is('{') && !t.is(';'));
-            said.extend(arguments.filter_map(Token::text).find(|t| !t.contains(' ')).map(str::to_string));
+    for file in fs::read_dir(root().join("src/core")).expect("core").flatten().filter(|f| f.path().is_file()) {
+        let tokens = source(&format!("core/{}", file.file_name().to_string_lossy()));
+        for (i, token) in tokens.iter().enumerate() {
+            let makes = token.word().is_some_and(|w| ["fact", "same", "found", "unreadable"].contains(&w));
+            if makes && tokens.get(i + 1).is_some_and(|t| t.is('(')) {
+                let arguments = tokens[i + 2..].iter().take_while(|t| !t.is(')') && !t.is('{') && !t.is(';'));
+                said.extend(arguments.filter_map(Token::text).find(|t| !t.contains(' ')).map(str::to_string));
+            }
         }
     }
     assert_eq!(said, enumerated("/$defs/evidence/properties/source/enum"));
