@@ -296,7 +296,7 @@ fn outcomes_and_exit_codes_are_the_programs() {
     assert_eq!(said, enumerated("/$defs/undo/properties/outcome/enum"));
 }
 
-/// The first argument of what makes a fact; `dump` and `time-travel` come from the version's origin.
+/// The texts that make a fact, wherever in `core` that is; `dump` and `time-travel` come from the version's origin.
 #[test]
 fn evidence_sources_are_the_programs() {
     let tokens = [source("core/verdict.rs"), source("core/ladder.rs")].concat();
