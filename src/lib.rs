@@ -7,7 +7,7 @@
 //! 1. **target**: what was typed, [`core::workload::Target`], looked up by [`run::observe`], which does all reads.
 //! 2. **history**: ReplicaSets to ordered revisions, [`core::history::read`].
 //! 3. **references**: what a template names, and when it is read, [`core::references::extract`].
-//! 4. **evidence**: what bounds each read, [`core::evidence::spans`].
+//! 4. **evidence**: what bounds each read, [`core::reads::spans`].
 //! 5. **verdict**: does a new Pod read what the revision read? [`core::verdict::judge`].
 //! 6. **recovery**: contents that could be bound, best first, [`core::recovery::candidates`]; older ones come from
 //!    [`run::travel`].
