@@ -2,3 +2,5 @@
 
 mod proofs;
 pub mod scene;
+mod soundness;
+pub mod world;
