@@ -368,7 +368,7 @@ fn rule_11_containers_and_keys_must_be_the_templates() {
 
 #[test]
 fn rule_11_injected_references_are_listed_and_judged() {
-    // C90: a sidecar and its ConfigMap come in at admission; the service account's CA is no news.
+    // a sidecar and its ConfigMap come in at admission; the service account's CA is no news.
     let mut scene = Scene::calm(env_from());
     let side = json!({"name": "mesh", "image": "mesh:1", "envFrom": [{"configMapRef": {"name": "mesh"}}]});
     scene.pods[0]["spec"]["initContainers"] = json!([side]);
@@ -504,12 +504,12 @@ fn rule_14_data_and_binary_data() {
         change(&mut scene.objects[0]);
         scene.verdict(1)
     };
-    // env looks at data only; a file is a file, whichever field it came from (C55).
+    // env looks at data only; a file is a file, whichever field it came from.
     let moved: fn(&mut Value) = |o| o["binaryData"] = json!({"A": "MQ=="});
     assert_eq!(edited(key_ref("A"), moved), KeyMissing);
     assert_eq!(edited(env_from(), moved), Changed);
     assert_eq!(edited(sub_path("A"), moved), Same);
-    assert_eq!(edited(sub_path("A"), |o| o["binaryData"] = json!({"A": "M\nQ=="})), Same, "wrapped base64 (C56)");
+    assert_eq!(edited(sub_path("A"), |o| o["binaryData"] = json!({"A": "M\nQ=="})), Same, "wrapped base64");
     assert_eq!(edited(sub_path("A"), |o| o["binaryData"] = json!({"A": "Mg=="})), Changed);
 }
 
@@ -544,7 +544,7 @@ fn rule_15_recreated_or_late() {
 
 #[test]
 fn rule_15_equal_bytes_do_not_heal_a_recreated_object() {
-    // C53: same data, another uid: kubelets may serve the deleted one. What was read is still known.
+    // same data, another uid: kubelets may serve the deleted one. What was read is still known.
     let mut scene = Scene::calm(env_from());
     scene.recreate(data("1"), 300, 2000);
     let judgement = scene.judgement(1);
@@ -677,7 +677,7 @@ fn rule_18_mixed_is_judged_per_use() {
 
 #[test]
 fn rule_19_a_template_that_no_replica_set_has_is_pending() {
-    // C12: paused with an edited image: revision 2 runs, and "current" is not mislabelled as equal.
+    // paused with an edited image: revision 2 runs, and "current" is not mislabelled as equal.
     let mut scene = Scene::retired(env_from());
     scene.workload["spec"]["paused"] = json!(true);
     scene.workload["spec"]["template"] = image(env_from(), "web:3");
