@@ -45,13 +45,12 @@ impl Judged {
     }
 }
 
-/// Judges every revision that `wanted` selects.
-pub fn judge(seen: &Observed, history: &History, wanted: impl Fn(&Revision) -> bool) -> Vec<Judged> {
+/// Judges every revision.
+pub fn judge(seen: &Observed, history: &History) -> Vec<Judged> {
     let case = Case::new(seen, history);
     history
         .revisions
         .iter()
-        .filter(|r| wanted(r))
         .map(|revision| {
             let template = references::extract(&revision.template);
             let witnesses = evidence::witnesses(revision, seen.all_pods());

@@ -23,9 +23,9 @@ pub async fn run(
     revision: Option<u64>,
     now: Timestamp,
 ) -> Result<Document, Failure> {
-    let Observation { seen, history } = scene.observe(target, now).await?;
+    let Observation { seen, history, mut judged } = scene.observe(target, now).await?;
     let chosen = plan::choose(&history, &seen.workload, revision).map_err(Failure::NoRevision)?.number;
-    let judged = plan::judge(&seen, &history, |r| r.number == chosen);
+    judged.retain(|j| j.revision.number == chosen);
     let Some(target) = judged.first().cloned() else {
         return Err(Failure::Usage(format!("revision {chosen} cannot be judged")));
     };

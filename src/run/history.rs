@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 
-use crate::core::plan::{self, Judged};
 use crate::core::report::{Document, DocumentKind, Outcome};
 use crate::core::workload::Target;
 use crate::run::observe::Observation;
@@ -18,11 +17,10 @@ pub async fn run(
     revision: Option<u64>,
     now: Timestamp,
 ) -> Result<Document, Failure> {
-    let Observation { seen, history } = scene.observe(target, now).await?;
-    let number = match revision {
-        Some(asked) => Some(history.find(asked).map_err(Failure::NoRevision)?.number),
-        None => None,
-    };
-    let judged: Vec<Judged> = plan::judge(&seen, &history, |r| number.is_none_or(|n| n == r.number));
+    let Observation { seen, history, mut judged } = scene.observe(target, now).await?;
+    if let Some(asked) = revision {
+        let number = history.find(asked).map_err(Failure::NoRevision)?.number;
+        judged.retain(|j| j.revision.number == number);
+    }
     Ok(Document::new(DocumentKind::History, &seen, &history, &judged, Outcome::History {}).seal())
 }

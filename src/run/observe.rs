@@ -13,6 +13,7 @@ use crate::core::evidence;
 use crate::core::history::{self, History};
 use crate::core::object::Object;
 use crate::core::observed::{Domain, Key, Lookup, Observed, Origin, Past, PastEnd, Version, numbers_are_sound};
+use crate::core::plan::{self, Judged};
 use crate::core::references::{self, Kind};
 use crate::core::workload::{Kind as WorkloadKind, Target};
 use crate::run::{Failure, Scene, Source, travel};
@@ -24,6 +25,8 @@ const KINDS: [WorkloadKind; 3] = [WorkloadKind::Deployment, WorkloadKind::Statef
 pub struct Observation {
     pub seen: Observed,
     pub history: History,
+    /// Every revision, ascending by number.
+    pub judged: Vec<Judged>,
 }
 
 fn workloads(kind: WorkloadKind) -> Resource {
@@ -166,14 +169,17 @@ impl Scene {
         seen.list_number = last.config_maps.map(|(lowest, _)| lowest);
         seen.config_maps = Domain::check(first_config_maps, between, seen.list_number);
         seen.secrets = Domain::check(first_secrets, between, last.secrets.map(|(lowest, _)| lowest));
-        match &self.source {
+        let judged = match &self.source {
             Source::Live(cluster) => {
                 self.check_around(&mut seen, [first_config_maps, first_secrets], between, &last).await;
-                travel::look_back(cluster, &self.namespace, &mut seen, &history).await;
+                travel::look_back(cluster, &self.namespace, &mut seen, &history).await
             }
-            Source::Dump(dump) => self.look_into_dump(dump, &mut seen),
-        }
-        Ok(Observation { seen, history })
+            Source::Dump(dump) => {
+                self.look_into_dump(dump, &mut seen);
+                plan::judge(&seen, &history)
+            }
+        };
+        Ok(Observation { seen, history, judged })
     }
 
     /// Where the first probe was refused (RBAC by resourceNames), one more step of lists closes the check from the

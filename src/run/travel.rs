@@ -22,18 +22,22 @@ const STEPS: usize = 50;
 const TIME: Duration = Duration::from_secs(2);
 
 /// Looks back where a verdict depends on it: at ConfigMaps that were or may have been written since, and at Pods whose
-/// start no Event anchors any more.
-pub async fn look_back(cluster: &Cluster, namespace: &str, seen: &mut Observed, history: &History) {
-    let judged = plan::judge(seen, history, |_| true);
+/// start no Event anchors any more. Returns the verdicts, which are judged again only if there was something to see.
+pub async fn look_back(cluster: &Cluster, namespace: &str, seen: &mut Observed, history: &History) -> Vec<Judged> {
+    let judged = plan::judge(seen, history);
     let keys = wanted(&judged);
     let deadline = Instant::now() + TIME;
     let births = births(cluster, namespace, seen, &judged, deadline);
     let walks = join_all(keys.iter().map(|(key, floor)| walk(cluster, namespace, seen, key, *floor, deadline)));
     let (births, walks) = tokio::join!(births, walks);
+    if births.is_empty() && walks.is_empty() {
+        return judged;
+    }
     for ((key, _), past) in keys.into_iter().zip(walks) {
         seen.past.insert(key, past);
     }
     seen.pod_births.extend(births);
+    plan::judge(seen, history)
 }
 
 /// The ConfigMaps whose past matters, each with the number below which no read lies (`None`: as far as it goes).

@@ -70,10 +70,10 @@ pub async fn run(
     voice: &mut dyn Voice,
     now: Timestamp,
 ) -> Result<Undone, Failure> {
-    let Observation { mut seen, history } = scene.observe(target, now).await?;
+    let Observation { mut seen, history, mut judged } = scene.observe(target, now).await?;
     let chosen = plan::choose(&history, &seen.workload, request.revision);
     let chosen = chosen.map_err(Failure::NoRevision)?.number;
-    let judged = plan::judge(&seen, &history, |r| r.number == chosen);
+    judged.retain(|j| j.revision.number == chosen);
     let Some(target) = judged.first().cloned() else {
         return Err(Failure::NoRevision(NoSuchRevision::Unknown { asked: chosen, numbers: history.numbers() }));
     };

@@ -784,7 +784,7 @@ fn c61_the_local_clock_decides_nothing() {
     let mut seen = scene.observed();
     let history = scene.history();
     let verdicts = |seen: &saferollback::core::observed::Observed| -> Vec<Option<Verdict>> {
-        saferollback::core::plan::judge(seen, &history, |_| true).iter().map(|j| j.summary()).collect()
+        saferollback::core::plan::judge(seen, &history).iter().map(|j| j.summary()).collect()
     };
     let before = verdicts(&seen);
     seen.now = time(-7200);

@@ -474,7 +474,7 @@ impl Scene {
     pub fn judged(&self, revision: u64) -> Judged {
         let seen = self.observed();
         let history = history::read(&seen.workload, &seen.replica_sets);
-        plan::judge(&seen, &history, |r| r.number == revision).into_iter().next().unwrap()
+        plan::judge(&seen, &history).into_iter().find(|j| j.revision.number == revision).unwrap()
     }
 
     /// The judgement of the revision's only reference, or of `settings`.

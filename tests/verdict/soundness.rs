@@ -38,7 +38,7 @@ fn no_proof_is_ever_false() {
         let (truth, live) = (world.truth(), world.live());
         let seen = world.scene(reach, births).observed();
         let history = history::read(&seen.workload, &seen.replica_sets);
-        for judged in plan::judge(&seen, &history, |_| true) {
+        for judged in plan::judge(&seen, &history) {
             let number = judged.revision.number;
             let truth = &truth[&number];
             let judgement = &judged.references[0];
