@@ -40,7 +40,11 @@ pub fn judge<'a>(
     let version = object.version();
     let name = format!("{}/{}", kind.word(), object.name());
     let found = |verdict, source, proof, detail| Rung { verdict, source, proof, detail, read: None };
-    let same = |source, detail| Rung { read: live.content, ..found(Verdict::Same, source, true, detail) };
+    // A Pod that has not reported a start may not have read at all.
+    let same = |source, detail| Rung {
+        read: live.content.filter(|_| span.reported),
+        ..found(Verdict::Same, source, true, detail)
+    };
 
     // Frozen since before the revision's first Pod. The flag counts from the entry that owns it (rule 7).
     let born = [revision.first_started, span.born].into_iter().flatten().min();
