@@ -3,7 +3,10 @@
 mod cluster;
 mod control_plane;
 mod digest;
+mod history;
 mod laws;
 mod references;
+mod rollout;
+mod snapshot;
 mod support;
 mod verdict;
