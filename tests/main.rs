@@ -5,6 +5,7 @@ mod control_plane;
 mod digest;
 mod history;
 mod laws;
+mod policy;
 mod references;
 mod rollout;
 mod snapshot;
