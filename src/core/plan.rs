@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use crate::core::history::{self, History, NoSuchRevision, Revision, Trail};
 use crate::core::object::Object;
-use crate::core::observed::Observed;
+use crate::core::observed::{Lookup, Observed};
 use crate::core::pin;
-use crate::core::policy::{self, Action, Code, Decision, Rules};
+use crate::core::policy::{self, Action, Code, Config, Decision, Rules};
 use crate::core::recovery::Grade;
-use crate::core::references::{self, Kind};
+use crate::core::references::{self, Kind, Pinnable};
 use crate::core::snapshot::{self, Snapshot};
 use crate::core::verdict::{Judgement, Verdict};
 
@@ -83,10 +83,10 @@ pub fn make(seen: &Observed, history: &History, target: Judged, rules: &Rules) -
     let workload = &seen.workload;
     let live = workload.0.pointer("/spec/template").cloned().unwrap_or_default();
     let wanted = target.revision.template.clone();
-    let nothing_to_do = done_before(history, &target.revision, &live);
+    let nothing_to_do = done_before(seen, history, &target.revision, &live, rules);
 
     // Whether Pods start decides what `live` may keep; a pin always starts them.
-    let unpinned = pods_planned(seen, &target, false);
+    let unpinned = pods_planned(seen, &target, Some(&target.revision));
     let mut decisions: Vec<Decision> =
         target.references.iter().map(|j| policy::decide(j, rules, unpinned.start > 0)).collect();
     let pins = |decisions: &[Decision]| decisions.iter().any(|d| matches!(d.action, Action::Pin(_)));
@@ -127,17 +127,21 @@ pub fn make(seen: &Observed, history: &History, target: Judged, rules: &Rules) -
     }
     let template = pin::pin(&wanted, &names);
     let already = pin::same(&template, &live);
-    let nothing_to_do = nothing_to_do || (already && refusals.is_empty());
+    // A snapshot that somebody deleted is made again, whatever the template says.
+    let all_there = snapshots.iter().all(|s| !is_gone(seen, &s.name));
+    let nothing_to_do = nothing_to_do || (already && all_there && refusals.is_empty());
     if !nothing_to_do {
         refusals.splice(0..0, workload_refusals(workload));
     }
-    let new_revision = !names.is_empty();
+    // An earlier undo may have left a ReplicaSet of just this template: then no new revision is made.
+    let landing =
+        std::iter::once(&target.revision).chain(&history.revisions).find(|r| pin::same(&r.template, &template));
     Plan {
         from: history.current().map(|r| r.number),
         to: target.revision.number,
-        pods: pods_planned(seen, &target, new_revision),
+        pods: pods_planned(seen, &target, landing),
         nothing_to_do,
-        falls_out: falls_out(workload, history, new_revision),
+        falls_out: falls_out(workload, history, landing.is_none()),
         differs: pin::difference(&live, &wanted),
         snapshots,
         decisions,
@@ -162,25 +166,40 @@ fn strategy(workload: &Object) -> String {
     }
 }
 
-/// Did an earlier undo of ours already bring the workload to this revision? Its annotation says so for exactly the live
-/// template, and that template is the revision's but for names of snapshots.
-fn done_before(history: &History, target: &Revision, live: &Value) -> bool {
-    let Some(trail) = &history.trail else { return false };
-    (trail.to == target.number || target.former.contains(&trail.to)) && differs_by_pins(&target.template, live)
+fn is_gone(seen: &Observed, config_map: &str) -> bool {
+    matches!(seen.objects.get(&(Kind::ConfigMap, config_map.to_string())), Some(Lookup::Absent))
 }
 
-fn differs_by_pins(wanted: &Value, live: &Value) -> bool {
+/// Did an earlier undo of ours already do what is asked? Its annotation says so for exactly the live template, that
+/// template is the revision's but for names of snapshots, and those are still there.
+fn done_before(seen: &Observed, history: &History, target: &Revision, live: &Value, rules: &Rules) -> bool {
+    let Some(trail) = &history.trail else { return false };
+    if trail.to != target.number && !target.former.contains(&trail.to) {
+        return false;
+    }
     let bound = references::extract(live);
     let mut names = BTreeMap::new();
-    for reference in references::extract(wanted).references {
+    for reference in references::extract(&target.template).references {
         let Some(pointer) = reference.uses.first().map(|u| &u.name_pointer) else { continue };
         let now = live.pointer(pointer).and_then(Value::as_str).unwrap_or("");
-        let pinned = now.strip_prefix(reference.name.as_str()).is_some_and(|rest| rest.starts_with("-sr-"));
-        if pinned && bound.get(reference.kind, now).is_some() {
+        let pinned = snapshot::is_of(now, &reference.name) && bound.get(reference.kind, now).is_some();
+        if pinned && is_gone(seen, now) {
+            return false;
+        }
+        let asked = match (rules.given.get(&reference.name), rules.config) {
+            (Some(given), _) => pinned && policy::binds(given, &reference.name, now),
+            (None, Config::Live) => !pinned,
+            (None, Config::Pin) => pinned || reference.kind == Kind::Secret || reference.pinnable() != Pinnable::Yes,
+            (None, Config::Auto) => true,
+        };
+        if !asked {
+            return false;
+        }
+        if pinned {
             names.insert((reference.kind, reference.name.clone()), now.to_string());
         }
     }
-    pin::same(&pin::pin(wanted, &names), live)
+    pin::same(&pin::pin(&target.template, &names), live)
 }
 
 fn workload_refusals(workload: &Object) -> Vec<Refusal> {
@@ -218,18 +237,19 @@ fn refusal_message(code: Code, judgement: &Judgement, revision: u64) -> String {
     }
 }
 
-fn pods_planned(seen: &Observed, target: &Judged, new_revision: bool) -> PodsPlanned {
+/// `landing`: the revision whose ReplicaSet has the planned template already; `None`: a new one is made.
+fn pods_planned(seen: &Observed, target: &Judged, landing: Option<&Revision>) -> PodsPlanned {
     let workload = &seen.workload;
     let replicas = usize::try_from(workload.int_at("/spec/replicas").unwrap_or(1)).unwrap_or(0);
-    let owned_by_target = |pod: &Object| pod.controller().is_some_and(|o| o.uid == target.revision.object.uid());
+    let owned = |pod: &Object, by: &Revision| pod.controller().is_some_and(|o| o.uid == by.object.uid());
     let mut planned = PodsPlanned { floor: floor(workload, replicas), ..PodsPlanned::default() };
     let mut stay = 0;
     for pod in seen.all_pods().iter().filter(|p| belongs(seen, p) && !p.terminating()) {
         let ready = PodState::of(pod).ready;
-        if owned_by_target(pod) && !new_revision && stay < replicas {
+        if landing.is_some_and(|r| owned(pod, r)) && stay < replicas {
             stay += 1;
             planned.stay_ready += usize::from(ready);
-        } else if owned_by_target(pod) {
+        } else if owned(pod, &target.revision) {
             planned.go_target += 1;
             planned.go_target_ready += usize::from(ready);
         } else {
@@ -252,20 +272,26 @@ fn belongs(seen: &Observed, pod: &Object) -> bool {
     })
 }
 
-/// Ready Pods that the rolling update keeps: replicas − maxUnavailable (percentages round down, as the controller does).
+/// Ready Pods that the rolling update keeps: replicas − maxUnavailable. As the controller does, percentages of it round
+/// down and those of maxSurge up, and where both come to nothing one Pod may be unavailable.
 fn floor(workload: &Object, replicas: usize) -> Option<usize> {
     if workload.str_at("/spec/strategy/type") == "Recreate" {
         return None;
     }
-    let unavailable = match workload.0.pointer("/spec/strategy/rollingUpdate/maxUnavailable") {
+    let share = |name: &str, round: fn(usize) -> usize| match workload
+        .0
+        .pointer(&format!("/spec/strategy/rollingUpdate/{name}"))
+    {
         Some(Value::String(text)) => {
             let percent: usize = text.trim_end_matches('%').parse().unwrap_or(25);
-            replicas * percent / 100
+            round(replicas.saturating_mul(percent))
         }
         Some(number) => number.as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(0),
-        None => replicas / 4,
+        None => round(replicas.saturating_mul(25)),
     };
-    Some(replicas.saturating_sub(unavailable))
+    let unavailable = share("maxUnavailable", |hundredths| hundredths / 100);
+    let surge = share("maxSurge", |hundredths| hundredths.div_ceil(100));
+    Some(replicas.saturating_sub(if unavailable == 0 && surge == 0 { 1 } else { unavailable }))
 }
 
 /// Revisions that the controller will delete because a pin makes a new one (revisionHistoryLimit, default 10).

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::digest::Digest;
 use crate::core::recovery::{Candidate, Grade};
 use crate::core::references::{Kind, Pinnable};
+use crate::core::snapshot;
 use crate::core::verdict::{Judgement, Verdict};
 
 /// `--config`.
@@ -134,8 +134,11 @@ pub fn decide(judgement: &Judgement, rules: &Rules, starts: bool) -> Decision {
         Some(_) if never.is_some() => {}
         Some(Given::File(candidate)) => return pin(candidate),
         Some(Given::Digest(digest)) => {
-            let found = judgement.candidates.iter().find(|c| matches(&c.digest, digest));
-            return found.map_or(refuse(Code::GivenNotFound), pin);
+            let mut found = judgement.candidates.iter().filter(|c| matches(&c.digest.to_string(), digest));
+            return match (found.next(), found.next()) {
+                (Some(one), None) => pin(one),
+                _ => refuse(Code::GivenNotFound),
+            };
         }
         None => {}
     }
@@ -176,7 +179,20 @@ fn never_pinned(judgement: &Judgement) -> Option<Code> {
     }
 }
 
-fn matches(digest: &Digest, given: &str) -> bool {
+/// Does a snapshot of `source` with this name hold what was given?
+pub fn binds(given: &Given, source: &str, name: &str) -> bool {
+    match given {
+        Given::File(candidate) => snapshot::is_of(name, source) && snapshot::names(name, &candidate.content),
+        Given::Digest(digest) => {
+            let held = name.rsplit_once("-sr-").map_or(String::new(), |(_, hex)| format!("sr1:{hex}"));
+            let both = held.len().min(digest.trim_end_matches("...").len());
+            matches(&held, digest.get(..both).unwrap_or(digest))
+        }
+    }
+}
+
+/// At least eight digits of a digest, which may end in an ellipsis.
+fn matches(digest: &str, given: &str) -> bool {
     let given = given.trim_end_matches("...");
-    given.len() >= 12 && digest.to_string().starts_with(given)
+    given.len() >= 12 && digest.starts_with(given)
 }

@@ -40,16 +40,29 @@ pub fn name(source: &str, content: &Content, digits: usize) -> String {
     if source.len() + suffix.len() <= NAME_LIMIT {
         return format!("{source}{suffix}");
     }
-    let own: String = Sha256::digest(source.as_bytes()).iter().take(4).map(|b| format!("{b:02x}")).collect();
+    let own = own_hash(source);
     let room = NAME_LIMIT - suffix.len() - own.len() - 1;
     let head: String = source.chars().take(room).collect();
     format!("{}-{own}{suffix}", head.trim_end_matches(['-', '.']))
+}
+
+/// Is this the name of a snapshot of `source`?
+pub fn is_of(name: &str, source: &str) -> bool {
+    let Some((head, digits)) = name.rsplit_once("-sr-") else { return false };
+    let shortened =
+        || head.rsplit_once('-').is_some_and(|(head, own)| source.starts_with(head) && own == own_hash(source));
+    LENGTHS.contains(&digits.len()) && (head == source || shortened())
 }
 
 /// Is this the name of a snapshot with this content?
 pub fn names(name: &str, content: &Content) -> bool {
     name.rsplit_once("-sr-")
         .is_some_and(|(_, suffix)| LENGTHS.contains(&suffix.len()) && hex(content).starts_with(suffix))
+}
+
+/// Tells long sources apart that are shortened alike.
+fn own_hash(source: &str) -> String {
+    Sha256::digest(source.as_bytes()).iter().take(4).map(|b| format!("{b:02x}")).collect()
 }
 
 fn hex(content: &Content) -> String {
