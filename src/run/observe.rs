@@ -69,6 +69,8 @@ impl Scene {
     /// The workload that is meant. A bare name is looked up as every kind in one go; no name at all is the only
     /// workload of the namespace.
     async fn workload(&self, target: Option<&Target>) -> Result<Object, Failure> {
+        // A kind that could not be looked at: then "not found" would say too much.
+        let mut unseen: Option<ReadError> = None;
         let found: Vec<(WorkloadKind, Object)> = match target {
             Some(Target { kind: Some(kind), name }) => {
                 let object = self.get(workloads(*kind), name).await?;
@@ -77,11 +79,13 @@ impl Scene {
             Some(Target { kind: None, name }) => {
                 let answers = join_all(KINDS.map(|kind| self.get(workloads(kind), name))).await;
                 one_kind_readable(&answers)?;
+                unseen = answers.iter().find_map(|a| a.as_ref().err()).cloned();
                 KINDS.into_iter().zip(answers).filter_map(|(kind, answer)| Some((kind, answer.ok()??))).collect()
             }
             None => {
                 let answers = join_all(KINDS.map(|kind| self.list(workloads(kind), Select::All))).await;
                 one_kind_readable(&answers)?;
+                unseen = answers.iter().find_map(|a| a.as_ref().err()).cloned();
                 KINDS
                     .into_iter()
                     .zip(answers)
@@ -92,6 +96,9 @@ impl Scene {
             }
         };
         let words = || found.iter().map(|(kind, o)| format!("{}/{}", kind.word(), o.name())).collect::<Vec<_>>();
+        if let (true, Some(error)) = (found.is_empty(), unseen) {
+            return Err(error.into());
+        }
         match (found.as_slice(), target) {
             ([(WorkloadKind::Deployment, object)], _) => Ok(object.clone()),
             ([(kind, _)], _) => Err(Failure::NotYet(*kind)),
