@@ -219,7 +219,7 @@ fn retirement_is_the_birth_of_the_next_number_where_that_is_known() {
     let scene = self::scene("v3", &[(1, "v1"), (2, "v2"), (3, "v3")]);
     let retired: Vec<_> = scene.history().revisions.iter().map(|r| r.retired).collect();
     assert_eq!(retired, [Some(time(100)), Some(time(200)), None]);
-    // C61: a reused ReplicaSet is never dated by its creation.
+    // a reused ReplicaSet is never dated by its creation.
     let reused = reused().history();
     assert_eq!(reused.revisions[0].retired, None);
     assert!(reused.revisions[1].started_again);

@@ -1,5 +1,7 @@
 //! One integration binary: one link step, and a test proves that no file is forgotten.
 
+#![allow(clippy::type_complexity, reason = "tables of cases")]
+
 mod cli;
 mod cluster;
 mod control_plane;

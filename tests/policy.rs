@@ -130,7 +130,7 @@ fn live_keeps_a_missing_object_only_where_no_pod_starts() {
 
 #[test]
 fn a_pin_names_the_snapshot_and_changes_nothing_else() {
-    // C18-C20: the whole old template, hash label gone, order and doubles kept, one name replaced.
+    // the whole old template, hash label gone, order and doubles kept, one name replaced.
     let mut template = env_from();
     template["spec"]["containers"][0]["env"] =
         json!([{"name": "A", "value": "1"}, {"name": "B", "value": "$(A)/x"}, {"name": "A", "value": "2"}]);
@@ -392,7 +392,7 @@ fn done_before_is_no_answer_to_another_wish() {
 
 #[test]
 fn a_bound_snapshot_that_was_deleted_is_made_again() {
-    // C51: a cleaner took it; the next Pod would not start, so "nothing to do" would be false.
+    // a cleaner took it; the next Pod would not start, so "nothing to do" would be false.
     let first = changed().plan(1, &auto());
     let mut done = after(changed(), &first);
     done.objects.truncate(1);
@@ -467,7 +467,7 @@ fn rule_20_the_preconditions_are_all_that_an_undo_rests_on() {
             ("/spec/strategy", spec["strategy"].clone()),
         ]
     );
-    // Tests first, then one whole replacement (C18: never a merge), then annotations; nothing else is written (C32).
+    // Tests first, then one whole replacement (never a merge), then annotations; nothing else is written.
     let writes: Vec<_> = ops.iter().skip(4).map(|o| (o.0.as_str(), o.1.as_str())).collect();
     assert_eq!(
         writes,

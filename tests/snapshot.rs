@@ -141,7 +141,7 @@ fn an_empty_content_has_no_maps_and_is_still_whole() {
 
 #[test]
 fn labels_stay_within_their_63_characters() {
-    // C67: the long name is in an annotation, never in a label.
+    // the long name is in an annotation, never in a label.
     let source = "a".repeat(253);
     let made = snapshot::of("shop", &source, &candidate(content("1")), 16);
     let labels = made.body["metadata"]["labels"].as_object().unwrap();

@@ -72,6 +72,8 @@ impl Scene {
     /// The workload that is meant. A bare name is looked up as every kind in one go; no name at all is the only
     /// workload of the namespace.
     async fn workload(&self, target: Option<&Target>) -> Result<Object, Failure> {
+        // A kind that could not be looked at: then "not found" would say too much.
+        let mut unseen: Option<ReadError> = None;
         let found: Vec<(WorkloadKind, Object)> = match target {
             Some(Target { kind: Some(kind), name }) => {
                 let object = self.get(workloads(*kind), name).await?;
@@ -80,11 +82,15 @@ impl Scene {
             Some(Target { kind: None, name }) => {
                 let answers = join_all(KINDS.map(|kind| self.get(workloads(kind), name))).await;
                 one_kind_readable(&answers)?;
+                unseen = answers.iter().find_map(|a| a.as_ref().err()).cloned();
                 KINDS.into_iter().zip(answers).filter_map(|(kind, answer)| Some((kind, answer.ok()??))).collect()
             }
             None => self.all_workloads().await?,
         };
         let words = || found.iter().map(|(kind, o)| format!("{}/{}", kind.word(), o.name())).collect::<Vec<_>>();
+        if let (true, Some(error)) = (found.is_empty(), unseen) {
+            return Err(error.into());
+        }
         match (found.as_slice(), target) {
             ([(WorkloadKind::Deployment, object)], _) => Ok(object.clone()),
             ([(kind, _)], _) => Err(Failure::NotYet(*kind)),
@@ -101,8 +107,14 @@ impl Scene {
     async fn all_workloads(&self) -> Result<Vec<(WorkloadKind, Object)>, Failure> {
         let answers = join_all(KINDS.map(|kind| self.list(workloads(kind), Select::All))).await;
         one_kind_readable(&answers)?;
+        let unseen = answers.iter().find_map(|a| a.as_ref().err()).cloned();
         let lists = KINDS.into_iter().zip(answers).filter_map(|(kind, answer)| Some((kind, answer.ok()?.items)));
-        Ok(lists.flat_map(|(kind, items)| items.into_iter().map(move |o| (kind, o))).collect())
+        let all: Vec<_> = lists.flat_map(|(kind, items)| items.into_iter().map(move |o| (kind, o))).collect();
+        match unseen {
+            // A kind that may not be read is not called absent.
+            Some(error) if all.is_empty() => Err(error.into()),
+            _ => Ok(all),
+        }
     }
 
     /// The Deployments of the namespace, as `deployment/web`: what a person may pick from.

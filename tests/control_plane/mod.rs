@@ -2,9 +2,11 @@
 
 mod evidence;
 mod facts;
+mod fields;
 mod harness;
 mod incident;
 mod latency;
+mod rbac;
 mod record;
 mod undo;
 mod undo_facts;

@@ -1,8 +1,10 @@
 //! The incident where less and less is known, and what happens between the plan and the patch.
 
-use crate::support::client::{CONFIGMAPS, DEPLOYMENTS, EVENTS, REPLICASETS};
+use crate::support::client::{CONFIGMAPS, DEPLOYMENTS, EVENTS, NAMESPACES, REPLICASETS, Resource};
 use crate::support::control_plane::{ControlPlane, Namespace, version, wait};
 use crate::support::incident;
+use crate::support::kubelet::Play;
+use crate::support::player::Player;
 use crate::support::product::Ran;
 use crate::support::proxy::{Act, Passing, Proxy};
 use serde_json::{Value, json};
@@ -113,7 +115,7 @@ fn unfinished(namespace: &Namespace) {
 }
 
 /// Waits until the live template has its ReplicaSet and number.
-fn numbered(namespace: &Namespace) {
+pub fn numbered(namespace: &Namespace) {
     wait("the new revision", || {
         let live = web(namespace);
         let number = &live["metadata"]["annotations"]["deployment.kubernetes.io/revision"];
@@ -251,4 +253,153 @@ fn a_conflict_lists_its_snapshots_and_the_next_run_uses_them() {
     assert_eq!(undone["outcome"], "done", "{undone:#}");
     assert_eq!(copies(), 1, "the snapshot is used again");
     assert_eq!(format!("ConfigMap/{}", bound(&namespace)), written[0]);
+}
+
+/// Without this a rollback of ours would be a dead end for everybody who uses kubectl.
+#[test]
+fn kubectl_agrees_and_goes_on_from_there() {
+    let namespace = ControlPlane::main().namespace("kubectl-after");
+    let _player = incident::start(&namespace, Duration::ZERO);
+    incident::trap(&namespace);
+    namespace.run(&["undo", "web", "--to-revision", "1", "-y"]).expect(0);
+    let status = namespace.kubectl(&["rollout", "status", "deployment/web", "--timeout=20s"]);
+    assert!(status.status.success(), "{status:?}");
+    let undo = namespace.kubectl(&["rollout", "undo", "deployment/web"]);
+    assert!(undo.status.success(), "{undo:?}");
+    assert_eq!(web(&namespace)["spec"]["template"]["metadata"]["annotations"]["release"], "two");
+    let history = namespace.kubectl(&["rollout", "history", "deployment/web"]);
+    let history = String::from_utf8_lossy(&history.stdout).into_owned();
+    assert!(history.contains("kubectl saferollback undo: revision 2 to revision 1"), "{history}");
+}
+
+/// Without this a ConfigMap that was deleted would be given up although the API still has it.
+#[test]
+fn a_deleted_config_map_is_found_and_pinned() {
+    let namespace = ControlPlane::main().namespace("deleted");
+    let _player = incident::start(&namespace, Duration::ZERO);
+    incident::release(&namespace, "two");
+    incident::rolled_out(&namespace, "web");
+    namespace.at(CONFIGMAPS, "settings").delete(&json!({})).ok();
+    // Other writes lie between the deletion and the search.
+    for number in 0..30 {
+        let body = json!({"metadata": {"name": format!("noise-{number}")}, "data": {"a": "1"}});
+        namespace.all(CONFIGMAPS).create(&body).ok();
+    }
+    let check = namespace.run(&["check", "web", "--to-revision", "2", "-o", "json"]).expect(3).document();
+    assert_eq!(check["revisions"][0]["references"][0]["verdict"], "missing");
+    let arguments = ["undo", "web", "--to-revision", "2", "-y", "-o", "json"];
+    let at_it = namespace.run(&arguments).expect(0).document();
+    assert_eq!(at_it["actions"][0]["action"], "pin", "{at_it:#}");
+    assert_eq!(at_it["actions"][0]["source"], "time-travel");
+    let snapshot = namespace.at(CONFIGMAPS, &bound(&namespace)).get().ok();
+    assert_eq!(snapshot["data"], incident::settings("v1", "true")["data"]);
+    assert_eq!(namespace.at(CONFIGMAPS, "settings").get().status, 404, "the original is not made again");
+}
+
+/// Without these an undo would write where it cannot or must not end well.
+#[test]
+fn what_cannot_end_well_is_refused_before_any_write() {
+    let plane = ControlPlane::main();
+    let quotas = Resource::new("/api/v1", "resourcequotas");
+    let refused = |namespace: &Namespace, code: &str| {
+        let arguments = ["undo", "web", "--to-revision", "1", "-y", "-o", "json"];
+        let document = namespace.run(&arguments).expect(3).document();
+        assert!(codes(&document).contains(&code), "{code}: {document:#}");
+        assert_eq!((&document["outcome"], &document["written"]), (&json!("refused"), &json!([])));
+        assert_eq!(writes(namespace), [""; 0], "{code}: refused means nothing was written");
+    };
+    let namespace = plane.namespace("refused");
+    let _player = incident::start(&namespace, Duration::ZERO);
+    incident::trap(&namespace);
+
+    let at = || namespace.at(DEPLOYMENTS, "web");
+    at().merge_patch(&json!({"spec": {"paused": true}})).ok();
+    refused(&namespace, "paused");
+    at().merge_patch(&json!({"spec": {"paused": null}})).ok();
+
+    let full = json!({"metadata": {"name": "full"}, "spec": {"hard": {"configmaps": "2"}}});
+    namespace.all(quotas).create(&full).ok();
+    wait("the quota's count", || {
+        (namespace.at(quotas, "full").get().ok()["status"]["used"]["configmaps"] == "2").then_some(())
+    });
+    refused(&namespace, "dry-run-denied");
+    namespace.at(quotas, "full").delete(&json!({})).ok();
+
+    let level = |level: Value| json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": level}}});
+    let space = || plane.call(NAMESPACES, None, Some(&namespace.name));
+    space().merge_patch(&level(json!("restricted"))).ok();
+    refused(&namespace, "dry-run-denied");
+    space().merge_patch(&level(Value::Null)).ok();
+
+    // The namespace goes, held up by what does not want to go.
+    at().merge_patch(&json!({"metadata": {"finalizers": ["tests.saferollback.dev/hold"]}})).ok();
+    space().delete(&json!({})).ok();
+    wait("the Deployment's deletion", || (!web(&namespace)["metadata"]["deletionTimestamp"].is_null()).then_some(()));
+    let gone = namespace.run(&["undo", "web", "--to-revision", "1", "-y"]);
+    // Its ReplicaSets may be gone already.
+    assert!([1, 3].contains(&gone.code), "{gone:?}");
+    assert_eq!(writes(&namespace), [""; 0]);
+    at().merge_patch(&json!({"metadata": {"finalizers": null}})).ok();
+}
+
+/// Without this a key that a container requires would be missed until the Pod fails to start.
+#[test]
+fn a_missing_required_key_is_named() {
+    let namespace = ControlPlane::main().namespace("key");
+    namespace.all(CONFIGMAPS).create(&incident::settings("v1", "true")).ok();
+    let mut body = incident::web(1);
+    let container = &mut body["spec"]["template"]["spec"]["containers"][0];
+    container.as_object_mut().expect("an object").shift_remove("envFrom");
+    container["env"] =
+        json!([{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "CONFIG_REVISION"}}}]);
+    namespace.all(DEPLOYMENTS).create(&body).ok();
+    let _player = Player::run(&namespace, |_| Some(Play::ready()));
+    incident::rolled_out(&namespace, "web");
+    let remove = json!([{"op": "remove", "path": "/data/CONFIG_REVISION"}]);
+    namespace.at(CONFIGMAPS, "settings").json_patch(&remove).ok();
+    incident::release(&namespace, "two");
+    incident::rolled_out(&namespace, "web");
+    let live = ["undo", "web", "--to-revision", "1", "--config=live", "-y", "-o", "json"];
+    let live = namespace.run(&live).expect(3);
+    assert_eq!(codes(&live.document()), ["key-missing"]);
+    let detail = &live.document()["revisions"][0]["references"][0]["evidence"];
+    assert!(detail.to_string().contains("CONFIG_REVISION"), "{detail:#}");
+    assert_eq!(writes(&namespace), [""; 0]);
+}
+
+/// Without this a name that somebody else took would end in a failure, or in their content.
+#[test]
+fn a_taken_snapshot_name_is_made_longer() {
+    let namespace = ControlPlane::main().namespace("taken");
+    let _player = incident::start(&namespace, Duration::ZERO);
+    incident::trap(&namespace);
+    let plan = ["undo", "web", "--to-revision", "1", "--dry-run=client", "-o", "json"];
+    let plan = namespace.run(&plan).expect(0).document();
+    let name = plan["actions"][0]["to"].as_str().expect("a name").to_string();
+    let theirs = json!({"metadata": {"name": name}, "data": {"theirs": "1"}});
+    let theirs = namespace.all(CONFIGMAPS).create(&theirs).ok();
+    let done = namespace.run(&["undo", "web", "--to-revision", "1", "-y", "-o", "json"]).expect(0).document();
+    let longer = done["actions"][0]["to"].as_str().expect("a name");
+    assert!(longer.starts_with(&name) && longer.len() == name.len() + 16, "{longer}");
+    assert_eq!(bound(&namespace), longer);
+    assert_eq!(version(&namespace.at(CONFIGMAPS, &name).get().ok()), version(&theirs), "theirs is not touched");
+    assert_eq!(namespace.at(CONFIGMAPS, longer).get().ok()["data"], incident::settings("v1", "true")["data"]);
+}
+
+/// Without this a look at the plan could change something.
+#[test]
+fn dry_runs_are_dry() {
+    let namespace = ControlPlane::main().namespace("dry");
+    let _player = incident::start(&namespace, Duration::ZERO);
+    incident::trap(&namespace);
+    let ours = || -> Vec<(String, bool)> {
+        let all = namespace.audit().into_iter().filter(|e| e.user_agent.starts_with("kubectl-saferollback"));
+        all.filter(|e| !["get", "list", "watch"].contains(&e.verb.as_str())).map(|e| (e.verb, e.dry_run)).collect()
+    };
+    namespace.run(&["undo", "web", "--to-revision", "1", "--dry-run=client"]).expect(0);
+    assert_eq!(ours(), []);
+    namespace.run(&["undo", "web", "--to-revision", "1", "--dry-run=server"]).expect(0);
+    let asked = ours();
+    assert!(asked.len() >= 3 && asked.iter().all(|(_, dry)| *dry), "{asked:?}");
+    assert_eq!(bound(&namespace), "settings");
 }

@@ -216,10 +216,9 @@ fn rule_6_a_recomputed_name_shows_intent_only() {
         saferollback::core::digest::Content::from_object(&saferollback::core::object::Object(scene.objects[0].clone()));
     let name = saferollback::core::snapshot::name("settings", &content.unwrap(), 16);
     scene.objects[0]["metadata"]["name"] = json!(name);
-    for template in ["/spec/template"] {
-        set(&mut scene.workload, &format!("{template}/spec/containers/0/envFrom/0/configMapRef/name"), json!(name));
-        set(&mut scene.sets[0], &format!("{template}/spec/containers/0/envFrom/0/configMapRef/name"), json!(name));
-    }
+    let pointer = "/spec/template/spec/containers/0/envFrom/0/configMapRef/name";
+    set(&mut scene.workload, pointer, json!(name));
+    set(&mut scene.sets[0], pointer, json!(name));
     set(&mut scene.pods[0], "/spec/containers/0/envFrom/0/configMapRef/name", json!(name));
     scene.events.clear();
     scene.domain = Domain::default();
