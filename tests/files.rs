@@ -144,7 +144,8 @@ fn the_program_does_not_panic_on_purpose() {
     for text in ["x.unwrap();", "x\n  .expect(\"y\")", "panic!(\"x\")", "todo!()", "x.map(Option::unwrap)"] {
         assert!(!panics(text).is_empty(), "{text}");
     }
-    for text in ["x.unwrap_or(1)", "#[expect(dead_code)] fn f() {}", "// x.unwrap()", "\"panic!()\"", "fn expect() {}"] {
+    for text in ["x.unwrap_or(1)", "#[expect(dead_code)] fn f() {}", "// x.unwrap()", "\"panic!()\"", "fn expect() {}"]
+    {
         assert!(panics(text).is_empty(), "{text}");
     }
 }

@@ -8,6 +8,7 @@ mod domain;
 mod files;
 mod laws;
 mod layers;
+mod node;
 mod references;
 mod schema;
 mod support;

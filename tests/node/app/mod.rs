@@ -63,12 +63,7 @@ fn files() -> Texts {
 }
 
 fn document(env: &Texts, at_start: &Texts, now: &Texts) -> String {
-    format!(
-        "{{\"env\":{},\"filesAtStart\":{},\"files\":{}}}\n",
-        object(env),
-        object(at_start),
-        object(now)
-    )
+    format!("{{\"env\":{},\"filesAtStart\":{},\"files\":{}}}\n", object(env), object(at_start), object(now))
 }
 
 fn object(texts: &Texts) -> String {
@@ -88,4 +83,17 @@ fn quoted(text: &str) -> String {
     }
     out.push('"');
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Texts, document};
+
+    /// Otherwise a value with a quote in it would look like a Pod that does not answer.
+    #[test]
+    fn what_it_says_is_json() {
+        let texts: Texts = [("a\"\\b", "\n\u{1}é"), ("", "")].map(|(k, v)| (k.into(), v.into())).into();
+        let said: serde_json::Value = serde_json::from_str(&document(&texts, &Texts::new(), &texts)).expect("JSON");
+        assert_eq!(said, serde_json::json!({"env": texts, "filesAtStart": {}, "files": texts}));
+    }
 }
