@@ -166,7 +166,7 @@ fn removed_and_added_keys_differ() {
     }
 }
 
-/// C55: a generator that moves a key to binaryData leaves a volume's files alone and empties an environment.
+/// A generator that moves a key to binaryData leaves a volume's files alone and empties an environment.
 #[test]
 fn a_key_moved_to_binary_data_is_the_same_file_and_a_lost_variable() {
     let text = content(json!({"data": {"k": "abc"}}));
@@ -179,7 +179,7 @@ fn a_key_moved_to_binary_data_is_the_same_file_and_a_lost_variable() {
     assert!(volume(json!({}), json!({"items": [{"key": "k", "path": "p"}]})).missing_keys(&moved).is_empty());
 }
 
-/// C38: a Pod that cannot start would be called startable, or one that can would be refused.
+/// A Pod that cannot start would be called startable, or one that can would be refused.
 #[test]
 fn missing_keys_are_those_that_stop_a_pod() {
     let held = content(json!({"data": {"A": "1"}}));

@@ -37,7 +37,7 @@ fn noted(found: &References) -> Vec<&str> {
     found.not_traced.iter().map(|n| n.pointer.as_str()).collect()
 }
 
-/// Rows 1 and 2. A keyRef that is overlooked is a Pod that will not start.
+/// A keyRef that is overlooked is a Pod that will not start.
 #[test]
 fn key_references() {
     for (field, kind) in [("configMapKeyRef", Kind::ConfigMap), ("secretKeyRef", Kind::Secret)] {
@@ -61,7 +61,7 @@ fn key_references() {
     }
 }
 
-/// Rows 3 and 4. envFrom asks for the object and for no key of it.
+/// envFrom asks for the object and for no key of it.
 #[test]
 fn environment_sources() {
     for (field, kind) in [("configMapRef", Kind::ConfigMap), ("secretRef", Kind::Secret)] {
@@ -75,7 +75,7 @@ fn environment_sources() {
     }
 }
 
-/// Rows 5 and 6. The field of a Secret volume is `secretName`.
+/// The field of a Secret volume is `secretName`.
 #[test]
 fn volumes() {
     for (field, key, kind) in [("configMap", "name", Kind::ConfigMap), ("secret", "secretName", Kind::Secret)] {
@@ -89,7 +89,7 @@ fn volumes() {
     }
 }
 
-/// Rows 7, 8, 15, and C40 (stakater/Reloader#141): exactly three, at their own index; tokens are not configuration.
+/// stakater/Reloader#141: exactly three, at their own index; tokens are not configuration.
 #[test]
 fn projected_sources() {
     let sources = json!([
@@ -129,7 +129,7 @@ fn image_pull_secrets() {
     assert_eq!(noted(&found), ["/spec/imagePullSecrets/1"]);
 }
 
-/// Rows 10, 11. The Secret is a reference; what the driver fetches with it is said to be unknown.
+/// The Secret is a reference; what the driver fetches with it is said to be unknown.
 #[test]
 fn csi_volumes() {
     let csi = json!({
@@ -275,7 +275,7 @@ fn nameless_sources_are_not_references() {
     );
 }
 
-/// C48 (kubernetes/kubernetes#50345): one volume, one frozen reader and one that is refreshed.
+/// kubernetes/kubernetes#50345: one volume, one frozen reader and one that is refreshed.
 #[test]
 fn each_container_reads_a_volume_in_its_own_way() {
     let volume = json!({"name": "v", "configMap": {"name": "settings"}});
@@ -394,7 +394,7 @@ fn init_containers_and_sidecars() {
     );
 }
 
-/// C46: every way to write a reference, for both kinds, in one template: each found once, each at its place.
+/// Every way to write a reference, for both kinds, in one template: each found once, each at its place.
 #[test]
 fn all_forms_together() {
     let container = |p: &str| {
@@ -433,7 +433,7 @@ fn all_forms_together() {
     assert!(found.get(Kind::Secret, "v1").is_none() && found.get(Kind::ConfigMap, "v1").is_some());
 }
 
-/// One object with an optional and a required use is required (C45: the flag belongs to the revision's own use).
+/// One object with an optional and a required use is required (the flag belongs to the revision's own use).
 #[test]
 fn an_object_is_optional_only_if_every_use_is() {
     let source = |optional: bool| json!({"configMapRef": {"name": "settings", "optional": optional}});
@@ -477,7 +477,7 @@ fn names(pairs: &[(&str, &str)]) -> std::collections::BTreeMap<(Kind, String), S
     pairs.iter().map(|(old, new)| ((Kind::ConfigMap, old.to_string()), new.to_string())).collect()
 }
 
-/// C20, C21 and C42: order, duplicates, prefixes, numbers and fields that nobody knows survive as text
+/// Order, duplicates, prefixes, numbers and fields that nobody knows survive as text
 /// (kubernetes/kubernetes#58477, openkruise/rollouts#335). A round trip through typed structs fails here.
 #[test]
 fn pinning_changes_names_and_not_one_byte_more() {
@@ -516,7 +516,7 @@ fn names_may_swap() {
     assert_eq!(found, ["b", "a"]);
 }
 
-/// C19 (rancher/rancher#39103): the hash label goes, every other label stays where it was.
+/// rancher/rancher#39103: the hash label goes, every other label stays where it was.
 #[test]
 fn only_the_hash_label_is_stripped() {
     let text = r#"{"metadata":{"labels":{"pod-template-hash":"abc","app":"web","z":"1","tier":"x"}},"spec":{"pod-template-hash":"kept"}}"#;
@@ -526,7 +526,7 @@ fn only_the_hash_label_is_stripped() {
     assert_eq!(strip_hash(&json!({"metadata": {"labels": null}})), json!({"metadata": {"labels": null}}));
 }
 
-/// C30 (kubernetes/kubernetes#61639): a needless rollout, or an undo that silently does nothing.
+/// kubernetes/kubernetes#61639: a needless rollout, or an undo that silently does nothing.
 #[test]
 fn templates_are_compared_as_kubernetes_does() {
     let base = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app"}]}});

@@ -38,7 +38,7 @@ fn history() -> Value {
             "number": 1, "formerNumbers": [], "current": false,
             "object": {"kind": "ReplicaSet", "name": "web-1", "uid": "u-2"}, "firstStarted": NOW, "retired": null,
             "activityKnown": true, "images": {"app": "web:1"}, "changeCause": null,
-            "pods": {"ready": 2, "total": 2, "oldestStart": NOW, "restarts": 0}, "failing": false, "damaged": null,
+            "pods": {"ready": 2, "total": 2, "oldestStart": NOW, "restarts": 0}, "failing": false, "setAside": [], "damaged": null,
             "verdict": "changed", "references": [reference()],
         }],
         "unnumbered": [{"kind": "ReplicaSet", "name": "web-x", "reason": "no number"}],
@@ -296,13 +296,15 @@ fn outcomes_and_exit_codes_are_the_programs() {
     assert_eq!(said, enumerated("/$defs/undo/properties/outcome/enum"));
 }
 
-/// The first argument of what makes a fact; `dump` and `time-travel` come from the version's origin.
+/// The texts that make a fact, wherever in `core` that is; `dump` and `time-travel` come from the version's origin.
 #[test]
 fn evidence_sources_are_the_programs() {
-    let tokens = source("core/verdict.rs");
+    let tokens = [source("core/verdict.rs"), source("core/ladder.rs")].concat();
     let mut said: BTreeSet<String> = ["dump", "time-travel"].map(str::to_string).into();
     for (i, token) in tokens.iter().enumerate() {
-        let makes = token.word().is_some_and(|w| ["fact", "same", "found", "unreadable"].contains(&w));
+        let makes = token.word().is_some_and(|w| ["note", "same", "found", "unreadable"].contains(&w));
+        let names = token.word() == Some("source") && tokens.get(i + 1).is_some_and(|t| t.is(':'));
+        said.extend(tokens.get(i + 2).filter(|_| names).and_then(Token::text).map(str::to_string));
         if makes && tokens.get(i + 1).is_some_and(|t| t.is('(')) {
             let arguments = tokens[i + 2..].iter().take_while(|t| !t.is(')') && !t.is('{') && !t.is(';'));
             said.extend(arguments.filter_map(Token::text).find(|t| !t.contains(' ')).map(str::to_string));

@@ -15,6 +15,7 @@ pub fn exit_code(failure: &Failure) -> u8 {
     match failure {
         Failure::Target(_) | Failure::Usage(_) | Failure::Several { .. } | Failure::Ambiguous { .. } => USAGE,
         Failure::NoRevision(_) => NO,
+        Failure::Interrupted => INTERRUPTED,
         _ => COULD_NOT,
     }
 }

@@ -288,6 +288,11 @@ fn interruption(progress: &Progress) -> String {
     match progress.phase {
         Phase::NothingWritten => "interrupted: nothing was written".into(),
         Phase::Snapshots => format!("interrupted before the workload was written{made}"),
+        Phase::Patching => {
+            format!(
+                "interrupted while the workload was being written: it may or may not have been; the same command finishes the job{made}"
+            )
+        }
         Phase::Patched => {
             "interrupted after the workload was written: the rollout goes on; the same command waits for it".into()
         }

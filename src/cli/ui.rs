@@ -1,8 +1,11 @@
 //! Standard output, standard error, the terminal: the only place that prints.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::rc::Rc;
+
+use dialoguer::theme::Theme;
 
 use crate::cli::args::Output;
 use crate::cli::screen::escape;
@@ -40,8 +43,35 @@ pub fn can_ask() -> bool {
 pub fn pick(prompt: &str, from: &[String]) -> Result<Option<String>, Failure> {
     let shown: Vec<String> = from.iter().map(|name| escape(name)).collect();
     let answer = dialoguer::Select::new().with_prompt(prompt).items(&shown).default(0).interact_opt();
-    let answer = answer.map_err(|error| Failure::Usage(format!("cannot ask on this terminal: {error}")))?;
+    let answer = answer.map_err(unanswered)?;
     Ok(answer.and_then(|i| from.get(i).cloned()))
+}
+
+/// Ctrl-C at a prompt leaves the cursor hidden (console-rs/dialoguer#77): show it again.
+fn unanswered(error: dialoguer::Error) -> Failure {
+    let _ = dialoguer::console::Term::stderr().show_cursor();
+    match error {
+        dialoguer::Error::IO(error) if error.kind() == io::ErrorKind::Interrupted => Failure::Interrupted,
+        error => Failure::Usage(format!("cannot ask on this terminal: {error}")),
+    }
+}
+
+/// kubectl's form of a question.
+struct Plain;
+
+impl Theme for Plain {
+    fn format_confirm_prompt(&self, f: &mut dyn fmt::Write, prompt: &str, _: Option<bool>) -> fmt::Result {
+        write!(f, "{prompt} (y/N): ")
+    }
+
+    fn format_confirm_prompt_selection(
+        &self,
+        f: &mut dyn fmt::Write,
+        prompt: &str,
+        selection: Option<bool>,
+    ) -> fmt::Result {
+        write!(f, "{prompt} (y/N): {}", if selection == Some(true) { "y" } else { "n" })
+    }
 }
 
 /// What an interruption needs to know of a running undo.
@@ -79,14 +109,9 @@ impl Voice for Speaker {
         if self.yes {
             return Ok(true);
         }
-        let answer =
-            dialoguer::Confirm::new().with_prompt("Roll back?").default(false).show_default(true).interact_opt();
-        match answer {
-            Ok(answer) => Ok(answer == Some(true)),
-            Err(error) => {
-                Err(Failure::Usage(format!("undo needs --yes when there is no terminal to ask on ({error})")))
-            }
-        }
+        // The answer needs Enter: a stray key must not roll anything back.
+        let question = dialoguer::Confirm::with_theme(&Plain).with_prompt("Roll back?").default(false);
+        Ok(question.wait_for_newline(true).interact_opt().map_err(unanswered)? == Some(true))
     }
 
     fn done(&mut self, line: &str) {

@@ -15,6 +15,7 @@ use kube::client::{Body, ConfigExt};
 use tower::{BoxError, Layer, ServiceExt};
 
 use crate::cluster::exchange::deepest;
+use crate::cluster::one_first::OneFirst;
 
 /// Why no client could be made. Nothing was sent.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -54,7 +55,7 @@ pub(super) fn client(config: &kube::Config) -> Result<kube::Client, ConnectError
         .pool_timer(TokioTimer::new())
         .http2_keep_alive_interval(Duration::from_secs(30))
         .http2_keep_alive_timeout(Duration::from_secs(15))
-        .build(connector);
+        .build(OneFirst::new(connector));
 
     let mut config = config.clone();
     config.headers.push((USER_AGENT, user_agent()));

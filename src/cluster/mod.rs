@@ -9,6 +9,7 @@ mod dump;
 mod exchange;
 pub mod kubeconfig;
 pub mod offline;
+mod one_first;
 pub mod read;
 pub mod watch;
 pub mod write;

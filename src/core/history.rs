@@ -226,7 +226,7 @@ pub fn read(workload: &Object, replica_sets: &[Object]) -> History {
     history
 }
 
-/// Proofs rule 12: a retired ReplicaSet's template can be edited in place; then a manager besides the Deployment
+/// ARCHITECTURE.md, rule 12: a retired ReplicaSet's template can be edited in place; then a manager besides the Deployment
 /// controller owns a field of it. (An edit that only removes fields leaves no trace: no API shows it.)
 fn edited(rs: &Object) -> Option<String> {
     let mut owners = rs.field_owners().filter(|entry| entry.owns(&["f:spec", "f:template"]));

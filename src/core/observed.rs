@@ -128,7 +128,7 @@ pub type Key = (Kind, String);
 
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// Only for ages on the screen, never for a verdict (clock skew: C61).
+    /// Only for ages on the screen, never for a verdict.
     pub now: Timestamp,
     pub server: String,
     pub context: String,

@@ -7,7 +7,7 @@ use crate::core::object::Object;
 use crate::core::plan::Plan;
 use crate::core::references::token;
 
-/// The one JSON patch on the workload (proofs rules 20 and 21).
+/// The one JSON patch on the workload (ARCHITECTURE.md, rules 20 and 21).
 ///
 /// Preconditions are uid, the raw template as it was read, paused and strategy. Not resourceVersion: status writes move
 /// it during a rollout. Not generation: an autoscaler moves it. `test … null` holds for an absent member. The template

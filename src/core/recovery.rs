@@ -4,10 +4,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::core::digest::{Content, Digest};
-use crate::core::evidence::{self, CLOCK_MARGIN, Namesake, Span};
-use crate::core::history::History;
+use crate::core::evidence::{self, CLOCK_MARGIN, Case, Namesake};
 use crate::core::object::Object;
-use crate::core::observed::{Observed, Origin, Past, Version};
+use crate::core::observed::{Origin, Past, Version};
+use crate::core::reads::Span;
 use crate::core::references::{Kind, Use};
 use crate::core::verdict::Verdict;
 
@@ -44,51 +44,68 @@ pub struct Candidate {
     pub grade: Grade,
 }
 
+/// An earlier version whose content can be read.
+pub struct Earlier {
+    pub version: Version,
+    pub content: Content,
+    namesake: Namesake,
+}
+
 /// The versions whose content can be read; the others are no candidates.
-pub fn readable(past: Option<&Past>) -> Vec<(Version, Content)> {
-    let versions = past.map_or(&[][..], |p| &p.versions);
-    versions.iter().filter_map(|v| Some((v.clone(), Content::from_object(&v.object).ok()?))).collect()
+pub fn earlier(case: &Case<'_>, kind: Kind, past: Option<&Past>) -> Vec<Earlier> {
+    let read = |version: &Version| {
+        Some(Earlier {
+            content: Content::from_object(&version.object).ok()?,
+            namesake: case.namesake(kind, &version.object),
+            version: version.clone(),
+        })
+    };
+    past.map_or(&[][..], |p| &p.versions).iter().filter_map(read).collect()
 }
 
-/// Proofs rule 16: a version [v, next) is proven to be what a span read only if v is below a sound lower anchor of the
-/// read and next above a sound upper one; live−1 may be one edit too late. `Likely`: it held from a sound or near
-/// anchor of the read until the edit.
-pub fn held(seen: &Observed, history: &History, kind: Kind, version: &Version, span: &Span) -> Grade {
-    let (Some(from), Some(until)) = (version.object.version(), version.until) else { return Grade::None };
-    let before = match (&span.lower, &span.near) {
-        (Some(lower), _) if from < lower.version => Grade::Proof,
-        (None, Some(near)) if from < near.version => Grade::Likely,
-        _ => return Grade::None,
-    };
-    let after = match &span.upper {
-        Some(upper) if until > upper.version => Grade::Proof,
-        Some(_) => return Grade::None,
-        // Without a number the sign of the edit must come after the end of the read.
-        None if matches!((version.until_time, span.ended), (Some(edit), Some(ended)) if edit > ended + CLOCK_MARGIN) => {
-            Grade::Likely
-        }
-        None => return Grade::None,
-    };
-    let sound = evidence::namesake(seen, history, kind, &version.object) == Namesake::Clear
-        && evidence::too_fresh(&version.object, span.born).is_none()
-        && !span.pod.as_deref().is_some_and(|uid| evidence::node_was_unready(seen, uid));
-    before.min(after).min(if sound { Grade::Proof } else { Grade::Likely })
+impl Earlier {
+    /// ARCHITECTURE.md, rule 16: a version [v, next) is proven to be what a span read only if v is below a sound lower
+    /// anchor of the read and next above a sound upper one; live−1 may be one edit too late. `Likely`: it held from a
+    /// sound or near anchor of the read until the edit.
+    pub fn held(&self, span: &Span) -> Grade {
+        let version = &self.version;
+        let (Some(from), Some(until)) = (version.object.version(), version.until) else { return Grade::None };
+        let before = match (&span.lower, &span.near) {
+            (Some(lower), _) if from < lower.version => Grade::Proof,
+            (None, Some(near)) if from < near.version => Grade::Likely,
+            _ => return Grade::None,
+        };
+        let after = match (&span.upper, version.until_time, span.ended) {
+            (Some(upper), ..) if until > upper.version => Grade::Proof,
+            (Some(_), ..) => return Grade::None,
+            // Without a number the sign of the edit must come after the end of the read.
+            (None, Some(edit), Some(ended)) if edit > ended + CLOCK_MARGIN => Grade::Likely,
+            _ => return Grade::None,
+        };
+        let sound = self.namesake == Namesake::Clear
+            && evidence::too_fresh(&version.object, span.born).is_none()
+            && !span.node_unready;
+        before.min(after).min(if sound { Grade::Proof } else { Grade::Likely })
+    }
 }
 
-/// All candidates of one reference, best grade first, one per content.
+/// All candidates of one reference, best grade first, one per content. `graded`: may any be known to have been read?
 pub fn candidates(
-    seen: &Observed,
-    history: &History,
-    kind: Kind,
     spans: &[(&Use, Vec<Span>)],
-    past: &[(Version, Content)],
+    past: &[Earlier],
     live: Option<(&Object, Option<&Content>, Verdict)>,
+    graded: bool,
 ) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = Vec::new();
-    let mut add = |candidate: Candidate| match found.iter_mut().find(|c| c.digest == candidate.digest) {
-        Some(known) if known.grade >= candidate.grade => {}
-        Some(known) => *known = candidate,
-        None => found.push(candidate),
+    let mut add = |mut candidate: Candidate| {
+        if !graded {
+            candidate.grade = Grade::None;
+        }
+        match found.iter_mut().find(|c| c.digest == candidate.digest) {
+            Some(known) if known.grade >= candidate.grade => {}
+            Some(known) => *known = candidate,
+            None => found.push(candidate),
+        }
     };
     if let Some((object, Some(content), verdict)) = live {
         let grade = match verdict {
@@ -106,15 +123,11 @@ pub fn candidates(
             grade,
         });
     }
-    for (version, content) in past {
-        let grade = spans
-            .iter()
-            .flat_map(|(_, spans)| spans)
-            // A Pod that has not reported a start is no witness of what ran.
-            .filter(|span| span.reported)
-            .map(|span| held(seen, history, kind, version, span))
-            .min()
-            .unwrap_or(Grade::None);
+    for earlier in past {
+        let (version, content) = (&earlier.version, &earlier.content);
+        // A Pod that has not reported a start is no witness of what ran.
+        let reads = spans.iter().flat_map(|(_, spans)| spans).filter(|span| span.reported);
+        let grade = reads.map(|span| earlier.held(span)).min();
         add(Candidate {
             content: content.clone(),
             digest: content.digest(),
@@ -122,7 +135,7 @@ pub fn candidates(
             source_uid: version.object.uid().to_string(),
             from: evidence::write_sign(&version.object).map(|(time, _)| time),
             until: version.until_time,
-            grade,
+            grade: grade.unwrap_or(Grade::None),
         });
     }
     if let Some((object, Some(_), _)) = live
@@ -138,9 +151,13 @@ pub fn candidates(
             grade: Grade::None,
         });
     }
-    // Several contents at one grade would be a choice: then none of them is graded.
+    // Several contents at one grade would be a choice: then none of them is graded. Contents that no use can tell
+    // apart are no choice.
+    let differ = |a: &Candidate, b: &Candidate| !spans.iter().all(|(used, _)| used.reads_same(&a.content, &b.content));
     for grade in [Grade::Proof, Grade::Likely] {
-        if found.iter().filter(|c| c.grade == grade).count() > 1 {
+        let mut alike = found.iter().filter(|c| c.grade == grade);
+        let first = alike.next();
+        if first.is_some_and(|first| alike.any(|other| differ(first, other))) {
             found.iter_mut().filter(|c| c.grade == grade).for_each(|c| c.grade = Grade::None);
         }
     }

@@ -91,7 +91,7 @@ pub fn of(namespace: &str, source: &str, candidate: &Candidate, digits: usize) -
     Snapshot { name, source: source.to_string(), content: candidate.content.clone(), body }
 }
 
-/// `AlreadyExists` is success only for equal bytes, immutable, ours, and not being deleted (proofs rule 26).
+/// `AlreadyExists` is success only for equal bytes, immutable, ours, and not being deleted (ARCHITECTURE.md, rule 26).
 pub fn serves(existing: &Object, wanted: &Snapshot) -> bool {
     existing.label(MANAGED_BY.0) == Some(MANAGED_BY.1)
         && existing.label(KIND.0) == Some(KIND.1)

@@ -1,16 +1,18 @@
 //! Facts → verdict, with the reasons kept.
 //!
-//! A refuting number is asked before any sign that confirms, and `same` needs one of the proofs listed in
-//! ARCHITECTURE.md; everything else is `likely-same` or weaker.
+//! The ladder from proof to nothing is `ladder.rs`, for one use in one span; here its answers are put together. `same`
+//! needs one of the proofs listed in ARCHITECTURE.md; everything else is `likely-same` or weaker.
 
 use std::collections::BTreeSet;
 
 use crate::core::digest::{Content, Digest};
-use crate::core::evidence::{self, CLOCK_MARGIN, Fact, Namesake, Span, Witnesses};
-use crate::core::history::{History, Revision};
+use crate::core::evidence::{self, Case, Fact, Witnesses};
+use crate::core::history::Revision;
+use crate::core::ladder::{self, Live, Rung};
 use crate::core::object::Object;
-use crate::core::observed::{Lookup, Observed, Version};
-use crate::core::recovery::{self, Candidate, Grade};
+use crate::core::observed::Lookup;
+use crate::core::reads::{self, Span};
+use crate::core::recovery::{self, Candidate, Earlier};
 use crate::core::references::{Kind, Read, Reference, Use};
 
 /// Worst first: a revision's summary is its worst verdict.
@@ -89,29 +91,40 @@ pub struct Judgement {
     pub unanchored: bool,
 }
 
-/// Verdict of one use in one span, with the content that was read where that is proven.
-struct SpanVerdict<'a> {
-    verdict: Verdict,
-    fact: Fact,
-    read: Option<&'a Content>,
-}
+impl Judgement {
+    fn of(reference: &Reference, injected: bool) -> Judgement {
+        Judgement {
+            reference: reference.clone(),
+            verdict: Verdict::Unknown,
+            facts: Vec::new(),
+            injected,
+            live: None,
+            live_content: None,
+            read: None,
+            candidates: Vec::new(),
+            differing: Vec::new(),
+            floor: None,
+            unanchored: false,
+        }
+    }
 
-fn fact(source: &'static str, verdict: Verdict, proof: bool, detail: String) -> Fact {
-    Fact { source, says: verdict.word(), proof, detail }
-}
+    fn note(&mut self, source: &'static str, verdict: Verdict, proof: bool, detail: String) {
+        let fact = Fact { source, says: verdict.word(), proof, detail };
+        if !self.facts.contains(&fact) {
+            self.facts.push(fact);
+        }
+    }
 
-/// The live object and what all spans need of it.
-struct Live<'a> {
-    object: &'a Object,
-    content: Option<&'a Content>,
-    namesake: Namesake,
-    content_named: Option<String>,
+    fn unreadable(mut self, source: &'static str, words: String) -> Judgement {
+        self.verdict = Verdict::Unreadable;
+        self.note(source, Verdict::Unreadable, false, words);
+        self
+    }
 }
 
 /// Judges one reference of one revision.
 pub fn judge(
-    seen: &Observed,
-    history: &History,
+    case: &Case<'_>,
     revision: &Revision,
     witnesses: &Witnesses<'_>,
     reference: &Reference,
@@ -119,121 +132,109 @@ pub fn judge(
 ) -> Judgement {
     let kind = reference.kind;
     let key = (kind, reference.name.clone());
-    let mut judgement = Judgement {
-        reference: reference.clone(),
-        verdict: Verdict::Unknown,
-        facts: Vec::new(),
-        injected,
-        live: None,
-        live_content: None,
-        read: None,
-        candidates: Vec::new(),
-        differing: Vec::new(),
-        floor: None,
-        unanchored: false,
-    };
-    let spans: Vec<(&Use, Vec<Span>)> = reference
-        .uses
-        .iter()
-        .map(|used| (used, evidence::spans(seen, history, revision, witnesses, kind, used)))
-        .collect();
+    let mut judgement = Judgement::of(reference, injected);
+    let spans: Vec<(&Use, Vec<Span>)> =
+        reference.uses.iter().map(|used| (used, reads::spans(case, revision, witnesses, kind, used))).collect();
     judgement.floor = recovery::floor(&spans);
-    let past: Vec<(Version, Content)> = recovery::readable(seen.past.get(&key));
-    let live_object = match seen.objects.get(&key) {
-        Some(Lookup::Found(object)) => Some(object),
-        Some(Lookup::Unreadable(words)) => {
-            return unreadable(judgement, "read", words.clone());
+    let past = recovery::earlier(case, kind, case.seen.past.get(&key));
+    match case.seen.objects.get(&key) {
+        Some(Lookup::Found(object)) => {
+            let content = match kind {
+                Kind::ConfigMap => match Content::from_object(object) {
+                    Ok(content) => Some(content),
+                    Err(error) => return judgement.unreadable("content", error.to_string()),
+                },
+                Kind::Secret => None,
+            };
+            judgement.live = Some(object.clone());
+            judgement.live_content = content.clone();
+            compare(case, revision, &mut judgement, object, content.as_ref(), &spans, &past);
         }
-        Some(Lookup::Absent) => None,
-        None => {
-            return unreadable(judgement, "read", "it was not read".into());
-        }
-    };
-    let Some(object) = live_object else {
-        absent(&mut judgement);
-        judgement.candidates = recovery::candidates(seen, history, kind, &spans, &past, None);
-        return judgement;
-    };
-    let content = match kind {
-        Kind::ConfigMap => match Content::from_object(object) {
-            Ok(content) => Some(content),
-            Err(error) => {
-                return unreadable(judgement, "content", error.to_string());
-            }
-        },
-        Kind::Secret => None,
-    };
-    judgement.live = Some(object.clone());
-    judgement.live_content = content.clone();
-    let live = Live {
-        object,
-        content: content.as_ref(),
-        namesake: evidence::namesake(seen, history, kind, object),
-        content_named: content.as_ref().and_then(|c| evidence::content_named(object, c)),
-    };
-    let mut worst = Verdict::OptionalAbsent;
-    let mut reads: BTreeSet<Digest> = BTreeSet::new();
-    let mut all_known = true;
-    for (used, spans) in &spans {
-        if let Some(keys) = content.as_ref().map(|c| used.missing_keys(c)).filter(|k| !k.is_empty()) {
-            let where_ =
-                used.container.as_ref().map_or(String::new(), |c| format!(" (container {c}, {})", used.pointer));
-            worst = Verdict::KeyMissing;
-            let detail = format!("key {} is not there{where_}", keys.join(", "));
-            judgement.facts.push(fact("content", Verdict::KeyMissing, true, detail));
-            all_known = false;
-            continue;
-        }
-        let judged: Vec<SpanVerdict<'_>> =
-            spans.iter().map(|span| judge_span(seen, history, revision, kind, &live, used, span, &past)).collect();
-        for one in &judged {
-            match one.read {
-                Some(content) => {
-                    reads.insert(reference.consumed(content).digest());
-                }
-                None => all_known = false,
-            }
-        }
-        let verdict = combine(used, &judged);
-        for one in judged {
-            if !judgement.facts.contains(&one.fact) {
-                judgement.facts.push(one.fact);
-            }
-        }
-        worst = worst.min(verdict);
+        Some(Lookup::Unreadable(words)) => return judgement.unreadable("read", words.clone()),
+        Some(Lookup::Absent) => absent(&mut judgement),
+        None => return judgement.unreadable("read", "it was not read".into()),
     }
-    judgement.verdict = worst;
-    judgement.unanchored = matches!(worst, Verdict::Unknown | Verdict::LikelySame)
+    judgement.unanchored = matches!(judgement.verdict, Verdict::Unknown | Verdict::LikelySame)
         && spans.iter().flat_map(|(_, spans)| spans).any(|s| s.pod.is_some() && s.lower.is_none());
-    if let Some(pod) = &witnesses.rewritten
-        && judgement.verdict >= Verdict::LikelySame
-    {
-        judgement.verdict = Verdict::Unknown;
-        judgement.facts.insert(
-            0,
-            fact(
-                "witness-pods",
-                Verdict::Unknown,
-                false,
-                format!("pod/{pod} does not use the objects that the template names: Pods are rewritten at admission"),
-            ),
-        );
+    if let Some(pod) = &witnesses.rewritten {
+        rewritten(&mut judgement, pod);
     }
-    if all_known && reads.len() == 1 {
-        judgement.read = reads.pop_first();
-    }
-    judgement.candidates =
-        recovery::candidates(seen, history, kind, &spans, &past, Some((object, content.as_ref(), judgement.verdict)));
-    if let (Some(best), Some(content)) = (judgement.candidates.first(), content.as_ref()) {
+    let live = judgement.live.as_ref().map(|o| (o, judgement.live_content.as_ref(), judgement.verdict));
+    judgement.candidates = recovery::candidates(&spans, &past, live, witnesses.rewritten.is_none());
+    if let (Some(best), Some(content)) = (judgement.candidates.first(), &judgement.live_content) {
         judgement.differing = reference.differing_keys(&best.content, content);
     }
     judgement
 }
 
-fn unreadable(mut judgement: Judgement, source: &'static str, words: String) -> Judgement {
-    judgement.verdict = Verdict::Unreadable;
-    judgement.facts.push(fact(source, Verdict::Unreadable, false, words));
-    judgement
+/// The object is there: every read of every use against it.
+fn compare(
+    case: &Case<'_>,
+    revision: &Revision,
+    judgement: &mut Judgement,
+    object: &Object,
+    content: Option<&Content>,
+    spans: &[(&Use, Vec<Span>)],
+    past: &[Earlier],
+) {
+    let live = Live {
+        object,
+        content,
+        namesake: case.namesake(judgement.reference.kind, object),
+        content_named: content.and_then(|c| evidence::content_named(object, c)),
+    };
+    let mut worst = Verdict::OptionalAbsent;
+    let mut reads: BTreeSet<Digest> = BTreeSet::new();
+    let mut all_known = true;
+    for (used, spans) in spans {
+        if let Some(keys) = content.map(|c| used.missing_keys(c)).filter(|k| !k.is_empty()) {
+            let where_ =
+                used.container.as_ref().map_or(String::new(), |c| format!(" (container {c}, {})", used.pointer));
+            worst = Verdict::KeyMissing;
+            let detail = format!("key {} is not there{where_}", keys.join(", "));
+            judgement.note("content", Verdict::KeyMissing, true, detail);
+            all_known = false;
+            continue;
+        }
+        if used.read == Read::Unmounted {
+            worst = worst.min(Verdict::Same);
+            judgement.note("template", Verdict::Same, true, "no container mounts it: nobody reads it".into());
+            continue;
+        }
+        let rungs: Vec<Rung<'_>> = spans
+            .iter()
+            .map(|span| ladder::judge(case, revision, judgement.reference.kind, &live, used, span, past))
+            .collect();
+        for rung in &rungs {
+            match rung.read {
+                Some(content) => {
+                    reads.insert(judgement.reference.consumed(content).digest());
+                }
+                None => all_known = false,
+            }
+        }
+        worst = worst.min(combine(used, &rungs));
+        for rung in rungs {
+            judgement.note(rung.source, rung.verdict, rung.proof, rung.detail);
+        }
+    }
+    judgement.verdict = worst;
+    if all_known && reads.len() == 1 {
+        judgement.read = reads.pop_first();
+    }
+}
+
+/// Pods do not use what the template names, so nothing that Pods or times show tells what the template's object gave to
+/// them; only what stops a new Pod, and writes, stay said.
+fn rewritten(judgement: &mut Judgement, pod: &str) {
+    judgement.read = None;
+    if matches!(judgement.verdict, Verdict::Changed | Verdict::Mixed) || judgement.verdict >= Verdict::LikelySame {
+        judgement.verdict = Verdict::Unknown;
+        let detail =
+            format!("pod/{pod} does not use the objects that the template names: Pods are rewritten at admission");
+        judgement.facts.retain(|f| !f.proof);
+        judgement.facts.insert(0, Fact { source: "witness-pods", says: Verdict::Unknown.word(), proof: false, detail });
+    }
 }
 
 /// Absent now. Where every use is optional that is no failure, but absent now is not absent then (rule 10): no number
@@ -242,186 +243,25 @@ fn absent(judgement: &mut Judgement) {
     let name = format!("{}/{}", judgement.reference.kind.word(), judgement.reference.name);
     if judgement.reference.optional() {
         judgement.verdict = Verdict::Unknown;
-        judgement.facts.push(fact(
-            "read",
-            Verdict::Unknown,
-            false,
-            format!(
-                "{name} is absent now and optional; whether it was absent when the containers started is not known"
-            ),
-        ));
+        let detail = format!(
+            "{name} is absent now and optional; whether it was absent when the containers started is not known"
+        );
+        judgement.note("read", Verdict::Unknown, false, detail);
     } else {
         judgement.verdict = Verdict::Missing;
-        judgement.facts.push(fact("read", Verdict::Missing, true, format!("{name} does not exist")));
+        judgement.note("read", Verdict::Missing, true, format!("{name} does not exist"));
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "the stages' inputs, each used")]
-fn judge_span<'a>(
-    seen: &Observed,
-    history: &History,
-    revision: &Revision,
-    kind: Kind,
-    live: &Live<'a>,
-    used: &Use,
-    span: &Span,
-    past: &'a [(Version, Content)],
-) -> SpanVerdict<'a> {
-    let object = live.object;
-    let version = object.version();
-    let name = format!("{}/{}", kind.word(), object.name());
-    let found = |verdict, source, proof, detail| SpanVerdict {
-        verdict,
-        fact: fact(source, verdict, proof, detail),
-        read: None,
-    };
-    let same = |source, detail| SpanVerdict {
-        verdict: Verdict::Same,
-        fact: fact(source, Verdict::Same, true, detail),
-        read: live.content,
-    };
-
-    // Frozen since before the revision's first Pod. The flag counts from the entry that owns it (rule 7).
-    let born = [revision.first_started, span.born].into_iter().flatten().min();
-    let frozen =
-        matches!((evidence::immutable_since(object), born), (Some(since), Some(born)) if since + CLOCK_MARGIN <= born);
-    if frozen && let Some(generator) = &live.content_named {
-        return same(
-            "content-name",
-            format!("immutable since before its first Pod, and its name re-computes ({generator})"),
-        );
-    }
-    if let Namesake::Younger { than, late } = &live.namesake {
-        let late = if *late { ", or late: the Pod may have waited for it" } else { "" };
-        let detail = format!("{name} is younger than {than}, which names it: created again{late}");
-        return found(Verdict::Recreated, "creation", true, detail);
-    }
-    let older_than_users = live.namesake == Namesake::Clear;
-    if frozen && older_than_users {
-        return same("immutable", format!("{name} is immutable since before the revision's first Pod"));
-    }
-
-    if let (Some(version), Some(lower)) = (version, &span.lower)
-        && version < lower.version
-    {
-        let doubt = if !older_than_users {
-            Some("it was created together with the workload")
-        } else if span.pod.as_deref().is_some_and(|uid| evidence::node_was_unready(seen, uid)) {
-            Some("the Pod's node was reported NotReady")
-        } else {
-            evidence::too_fresh(object, span.born)
-        };
-        let order = format!("resourceVersion {version} is below {}, {}", lower.version, lower.what);
-        return match doubt {
-            None => same("resource-version", order),
-            Some(doubt) => found(Verdict::LikelySame, "resource-version", false, format!("{order}; but {doubt}")),
-        };
-    }
-
-    // What was read is known: compare the consumed bytes themselves (rule 14).
-    let proven = past.iter().find(|(v, _)| recovery::held(seen, history, kind, v, span) == Grade::Proof);
-    if let (Some((read, content)), Some(today)) = (proven, live.content) {
-        if read.object.uid() != object.uid() {
-            let mut judged =
-                found(Verdict::Recreated, "creation", true, format!("{} read another {name}, since deleted", span.who));
-            judged.read = Some(content);
-            return judged;
-        }
-        let keys = used.differing_keys(content, today);
-        let whence = match read.origin.word() {
-            "time-travel" => "the API's history",
-            _ => "the files",
-        };
-        let (verdict, detail) = if keys.is_empty() {
-            let verdict = if older_than_users { Verdict::Same } else { Verdict::LikelySame };
-            (verdict, format!("written since, but what {} read is known from {whence} and equals today's", span.who))
-        } else {
-            (
-                Verdict::Changed,
-                format!(
-                    "what {} read is known from {whence}; {} differ{}",
-                    span.who,
-                    keys.join(" and "),
-                    if keys.len() == 1 { "s" } else { "" }
-                ),
-            )
-        };
-        return SpanVerdict {
-            verdict,
-            fact: fact(read.origin.word(), verdict, verdict != Verdict::LikelySame, detail),
-            read: Some(content),
-        };
-    }
-
-    // Running Pods have today's files, whatever was written since (kubelet refreshes them).
-    let written = |verdict: Verdict| {
-        if revision.current && used.read == Read::RefreshedMount { Verdict::Refreshed } else { verdict }
-    };
-    if let (Some(version), Some(upper)) = (version, &span.upper)
-        && version > upper.version
-    {
-        let detail =
-            format!("resourceVersion {version} is above {}, {}: written after {}", upper.version, upper.what, span.who);
-        return found(written(Verdict::WrittenAfter), "resource-version", true, detail);
-    }
-    if let (Some(version), Some(lower)) = (version, &span.lower) {
-        let detail = format!("resourceVersion {version} is above {}, {}: written since", lower.version, lower.what);
-        if !span.reported {
-            let detail = format!("{detail}; {} has not reported a start", span.who);
-            return found(Verdict::Unknown, "resource-version", false, detail);
-        }
-        return found(written(Verdict::WrittenDuring), "resource-version", true, detail);
-    }
-    // The creation itself is no write since: what a Pod reads under this name cannot be older (but for a namesake).
-    let sign = evidence::write_sign(object).filter(|(time, _)| object.created().is_none_or(|created| *time > created));
-    if let (Some((time, manager)), Some(started)) = (&sign, span.started)
-        && *time + CLOCK_MARGIN > started
-        && !(*time <= started && span.near.as_ref().zip(version).is_some_and(|(n, v)| v < n.version))
-    {
-        let after = span.ended.is_some_and(|ended| *time > ended + CLOCK_MARGIN);
-        let verdict = written(if after { Verdict::WrittenAfter } else { Verdict::WrittenDuring });
-        let when = if after { "after" } else { "around or after the start of" };
-        return found(
-            verdict,
-            "managed-fields",
-            false,
-            format!("{manager} wrote it {when} {}, by managedFields", span.who),
-        );
-    }
-    if let (Some(version), Some(near)) = (version, &span.near)
-        && version < near.version
-    {
-        let detail = format!("resourceVersion {version} is below {}, {}", near.version, near.what);
-        return found(Verdict::LikelySame, "resource-version", false, detail);
-    }
-    if let Some(generator) = &live.content_named {
-        let detail = format!(
-            "its name re-computes from its content ({generator}), but it is not known to have been immutable 2s before the first Pod"
-        );
-        return found(Verdict::LikelySame, "content-name", false, detail);
-    }
-    let domain = seen.domain(kind);
-    let why = if !domain.pods {
-        "its number cannot be compared with the Pods' (the domain check failed)"
-    } else if seen.events.is_err() {
-        "Events could not be read, and no other number of the start is left"
-    } else {
-        "the Events of the start are gone, and no other number of it is left"
-    };
-    let sign =
-        if sign.is_some() { "managedFields shows no write, but a removed key leaves no trace there; " } else { "" };
-    found(Verdict::Unknown, "managed-fields", false, format!("{sign}{why}"))
-}
-
-/// Verdicts of all spans of one use → the use's verdict.
-fn combine(used: &Use, judged: &[SpanVerdict<'_>]) -> Verdict {
-    let all = |verdict| judged.iter().all(|j| j.verdict == verdict);
-    let any = |verdict| judged.iter().any(|j| j.verdict == verdict);
+/// Answers for all spans of one use → the use's verdict.
+fn combine(used: &Use, rungs: &[Rung<'_>]) -> Verdict {
+    let all = |verdict| rungs.iter().all(|j| j.verdict == verdict);
+    let any = |verdict| rungs.iter().any(|j| j.verdict == verdict);
     if any(Verdict::Recreated) {
         return Verdict::Recreated;
     }
     let mut known: Vec<&Content> = Vec::new();
-    for content in judged.iter().filter_map(|j| j.read) {
+    for content in rungs.iter().filter_map(|j| j.read) {
         if !known.iter().any(|k| used.reads_same(k, content)) {
             known.push(content);
         }
@@ -433,7 +273,7 @@ fn combine(used: &Use, judged: &[SpanVerdict<'_>]) -> Verdict {
     if any(Verdict::Changed) {
         return Verdict::Changed;
     }
-    if all(Verdict::WrittenAfter) && !judged.is_empty() {
+    if all(Verdict::WrittenAfter) && !rungs.is_empty() {
         return Verdict::WrittenAfter;
     }
     if any(Verdict::WrittenAfter) || any(Verdict::WrittenDuring) {

@@ -41,7 +41,9 @@ pub enum Phase {
     NothingWritten,
     /// Snapshots may exist; the workload is as it was.
     Snapshots,
-    /// The patch was sent: the workload is, or may be, at the new template.
+    /// The patch was sent and not answered: the workload is in its old state or its new one.
+    Patching,
+    /// The workload is at the new template.
     Patched,
 }
 
@@ -97,6 +99,8 @@ pub enum Failure {
     Usage(String),
     #[error("{0}")]
     Given(String),
+    #[error("interrupted: nothing was written")]
+    Interrupted,
 }
 
 /// Reads the files, or decides the connection.

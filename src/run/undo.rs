@@ -78,7 +78,8 @@ pub async fn run(
         return Err(Failure::NoRevision(NoSuchRevision::Unknown { asked: chosen, numbers: history.numbers() }));
     };
     let plan = plan::make(&seen, &history, target, &request.rules);
-    let mut run = Run { request, history: &history, plan, timeline: Vec::new(), written: Vec::new(), voice };
+    let mut run =
+        Run { request, history: &history, plan, pods: None, timeline: Vec::new(), written: Vec::new(), voice };
     run.moment("planned");
 
     if let Source::Live(cluster) = &scene.source {
@@ -112,6 +113,8 @@ struct Run<'a> {
     request: &'a Request,
     history: &'a History,
     plan: Plan,
+    /// The number of a list of Pods after the contents were read: for the second domain check.
+    pods: Option<u64>,
     timeline: Vec<Moment>,
     written: Vec<WrittenObject>,
     voice: &'a mut dyn Voice,
@@ -132,8 +135,9 @@ impl Run<'_> {
             let pod = patch::trial_pod(&seen.workload, &self.plan);
             let (namespace, name) = (seen.workload.namespace().to_string(), seen.workload.name().to_string());
             let creates = join_all(self.plan.snapshots.iter().map(|s| existing_or_new(cluster, &namespace, s)));
-            let (creates, patched, pod) = tokio::join!(
+            let (creates, pods, patched, pod) = tokio::join!(
                 creates,
+                cluster.list_one(Resource::Pods, &namespace),
                 cluster.json_patch(Resource::Deployments, &namespace, &name, &patch, true),
                 async {
                     match self.plan.pods.start {
@@ -142,6 +146,7 @@ impl Run<'_> {
                     }
                 }
             );
+            self.pods = pods.ok().flatten();
             let mut taken = false;
             for answer in creates {
                 match answer {
@@ -194,10 +199,7 @@ impl Run<'_> {
     /// A denied dry run is a refusal; a broken connection is a failure.
     fn deny(&mut self, what: &str, error: &WriteError) -> Result<(), Failure> {
         match error {
-            WriteError::Forbidden { .. }
-            | WriteError::Denied { .. }
-            | WriteError::Invalid { .. }
-            | WriteError::TestFailed { .. } => {
+            error if denied(error) || matches!(error, WriteError::TestFailed { .. }) => {
                 let message = format!("the API server would not accept {what}: {error}");
                 self.plan.refusals.push(Refusal { code: Code::DryRunDenied, reference: None, verdict: None, message });
                 Ok(())
@@ -229,13 +231,10 @@ impl Run<'_> {
     async fn write(mut self, cluster: &Cluster, seen: &mut Observed) -> Result<Undone, Failure> {
         let namespace = seen.workload.namespace().to_string();
         let name = seen.workload.name().to_string();
-        let first = cluster.list_one(Resource::ConfigMaps, &namespace).await.ok().flatten();
         self.voice.phase(Phase::Snapshots);
         let snapshots = self.plan.snapshots.clone();
-        let (made, pods) = tokio::join!(
-            join_all(snapshots.iter().map(|s| ensure(cluster, &namespace, s))),
-            cluster.list_one(Resource::Pods, &namespace)
-        );
+        let made = join_all(snapshots.iter().map(|s| ensure(cluster, &namespace, s))).await;
+        let mut broken = None;
         for (snapshot, made) in snapshots.iter().zip(made) {
             match made {
                 Ok(made) => {
@@ -244,6 +243,9 @@ impl Run<'_> {
                     }
                     self.note_written("ConfigMap", &made.object);
                 }
+                // Whether it exists is not known, or the server was not there: no answer, so no refusal either.
+                Err(Failure::Write(error)) if !denied(&error) => broken = Some(Failure::Write(error)),
+                Err(error @ Failure::Read(_)) => broken = Some(error),
                 Err(error) => {
                     // Nothing of the workload is written; what was created is listed and used by the next run.
                     self.plan.refusals.push(Refusal {
@@ -254,6 +256,9 @@ impl Run<'_> {
                     });
                 }
             }
+        }
+        if let Some(failure) = broken {
+            return Err(failure);
         }
         if self.plan.refused() {
             return Ok(self.end(seen, "refused", 3));
@@ -266,7 +271,7 @@ impl Run<'_> {
             return Ok(self.end(seen, "conflict", 5));
         }
         // Two stores' counters may meet by coincidence: nothing is written on one meeting alone.
-        let again = Domain::check(first, [pods.ok().flatten(), None, None], last.ok().flatten()).pods;
+        let again = Domain::check(seen.list_number, [self.pods, None, None], last.ok().flatten()).pods;
         if seen.config_maps.pods && !again && self.rests_on_numbers() {
             self.voice.fail(
                 "the numbers of ConfigMaps and Pods are not of one store after all; the workload was not written",
@@ -277,10 +282,11 @@ impl Run<'_> {
 
         for _ in 0..TRIES {
             let patch = patch::workload(&seen.workload, &self.plan);
-            self.voice.phase(Phase::Patched);
+            self.voice.phase(Phase::Patching);
             let answer = cluster.json_patch(Resource::Deployments, &namespace, &name, &patch, false).await;
             match answer {
                 Ok(patched) => {
+                    self.voice.phase(Phase::Patched);
                     self.note_written("Deployment", &patched);
                     self.moment("patched");
                     let revision = self.new_revision();
@@ -292,7 +298,7 @@ impl Run<'_> {
                     let stale = wait::progress_stamp(&seen.workload);
                     return self.watch(cluster, seen, &patched, stale, "done").await;
                 }
-                Err(WriteError::TestFailed { .. } | WriteError::Conflict { .. }) => {
+                Err(WriteError::TestFailed { .. } | WriteError::Conflict { .. } | WriteError::NotFound { .. }) => {
                     self.voice.phase(Phase::Snapshots);
                     if let Some(changed) = reread(cluster, seen).await? {
                         return Ok(self.conflict(seen, &changed));
@@ -304,10 +310,18 @@ impl Run<'_> {
                         .as_ref()
                         .filter(|o| o.0.pointer("/spec/template").is_some_and(|t| pin::same(t, &self.plan.template)));
                     let Some(arrived) = arrived.cloned() else { return Err(error.into()) };
+                    self.voice.phase(Phase::Patched);
                     self.note_written("Deployment", &arrived);
                     self.voice.done(&format!("deployment.apps/{name} rolled back to revision {}", self.plan.to));
+                    if !self.request.wait {
+                        return Ok(self.end(seen, "done", 0));
+                    }
                     let stale = wait::progress_stamp(&seen.workload);
                     return self.watch(cluster, seen, &arrived, stale, "done").await;
+                }
+                Err(error) if !denied(&error) => {
+                    self.voice.phase(Phase::Snapshots);
+                    return Err(error.into());
                 }
                 Err(error) => {
                     self.voice.phase(Phase::Snapshots);
@@ -567,6 +581,11 @@ fn not_looked_in(plan: &Plan) -> Vec<String> {
         places.insert(0, "the environment of running Pods".into());
     }
     places
+}
+
+/// Did the server say no, to this request as it stands? Anything else is a failure: the answer may be another next time.
+fn denied(error: &WriteError) -> bool {
+    matches!(error, WriteError::Forbidden { .. } | WriteError::Denied { .. } | WriteError::Invalid { .. })
 }
 
 enum Standing {

@@ -1,9 +1,12 @@
 //! Tests of the harness itself, and of the API facts the product rests on.
 
+mod evidence;
 mod facts;
 mod harness;
 mod incident;
+mod latency;
 mod record;
+mod undo;
 mod undo_facts;
 
 use crate::support::client::{CONFIGMAPS, DEPLOYMENTS, REPLICASETS};

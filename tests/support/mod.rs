@@ -7,5 +7,6 @@ pub mod kubelet;
 pub mod node;
 pub mod player;
 pub mod product;
+pub mod proxy;
 pub mod rust;
 pub mod schema;

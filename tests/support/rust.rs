@@ -84,7 +84,7 @@ pub fn tokens(source: &str) -> Vec<Token> {
             at = end_of(&chars, at + 2, |c, _| !part_of_word(c));
             Some(Kind::Word(chars[start + 2..at].iter().collect()))
         } else if c.is_ascii_digit() {
-            at = end_of(&chars, at, |c, n| !part_of_word(c) && !(c == '.' && n.is_some_and(|n| n.is_ascii_digit())));
+            at = end_of(&chars, at, |c, n| !(part_of_word(c) || c == '.' && n.is_some_and(|n| n.is_ascii_digit())));
             Some(Kind::Number(chars[start..at].iter().collect()))
         } else if part_of_word(c) {
             at = end_of(&chars, at, |c, _| !part_of_word(c));

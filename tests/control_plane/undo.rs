@@ -1,0 +1,254 @@
+//! The incident where less and less is known, and what happens between the plan and the patch.
+
+use crate::support::client::{CONFIGMAPS, DEPLOYMENTS, EVENTS, REPLICASETS};
+use crate::support::control_plane::{ControlPlane, Namespace, version, wait};
+use crate::support::incident;
+use crate::support::product::Ran;
+use crate::support::proxy::{Act, Passing, Proxy};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Lasting changes that the binary asked for, as the API server saw them.
+pub fn writes(namespace: &Namespace) -> Vec<String> {
+    let ours = namespace.audit().into_iter().filter(|e| e.user_agent.starts_with("kubectl-saferollback"));
+    ours.filter(|e| e.mutating()).map(|e| format!("{} {}", e.verb, e.resource)).collect()
+}
+
+/// Events expire after an hour; here at once.
+fn forget_events(namespace: &Namespace) {
+    for event in namespace.items(EVENTS) {
+        let name = event["metadata"]["name"].as_str().expect("a name").to_string();
+        namespace.at(EVENTS, &name).delete(&json!({})).result().ok();
+    }
+}
+
+fn codes(document: &Value) -> Vec<&str> {
+    document["refusals"].as_array().into_iter().flatten().filter_map(|r| r["code"].as_str()).collect()
+}
+
+fn ways(document: &Value) -> Vec<&str> {
+    document["waysOn"].as_array().into_iter().flatten().filter_map(|w| w["id"].as_str()).collect()
+}
+
+fn web(namespace: &Namespace) -> Value {
+    namespace.at(DEPLOYMENTS, "web").get().ok()
+}
+
+fn bound(namespace: &Namespace) -> String {
+    let name = &web(namespace)["spec"]["template"]["spec"]["containers"][0]["envFrom"][0]["configMapRef"]["name"];
+    name.as_str().expect("a name").to_string()
+}
+
+/// Without this an incident older than an hour could not be undone although the content is still there, or a guess
+/// would be sold as proof.
+#[test]
+fn without_events_and_pod_history_the_content_is_likely() {
+    let plane = ControlPlane::compact();
+    let namespace = plane.namespace("likely");
+    let _player = incident::start(&namespace, Duration::ZERO);
+    forget_events(&namespace);
+    // The Pods' first versions are gone; the version that the edit replaces is still today's.
+    plane.compact_history();
+    incident::trap(&namespace);
+    let before = web(&namespace);
+
+    let strict = ["undo", "web", "--to-revision", "1", "-y", "--require=proof", "-o", "json"];
+    let strict = namespace.run(&strict).expect(3).document();
+    assert_eq!(strict["outcome"], "refused");
+    assert_eq!(codes(&strict), ["content-not-proven"], "{strict:#}");
+    assert!(ways(&strict).contains(&"require-likely"), "{strict:#}");
+    assert_eq!(writes(&namespace), [""; 0], "refused means nothing was written");
+    assert_eq!(web(&namespace)["spec"], before["spec"]);
+    assert_eq!(strict["written"], json!([]));
+
+    let undone = namespace.run(&["undo", "web", "--to-revision", "1", "-y", "-o", "json"]).expect(0).document();
+    assert_eq!(undone["outcome"], "done");
+    assert_eq!((&undone["actions"][0]["action"], &undone["actions"][0]["grade"]), (&json!("pin"), &json!("likely")));
+    assert_eq!(writes(&namespace), ["create configmaps", "patch deployments"], "and nothing else");
+    let snapshot = namespace.at(CONFIGMAPS, &bound(&namespace)).get().ok();
+    assert_eq!(snapshot["data"], incident::settings("v1", "true")["data"]);
+}
+
+/// Without this the tool would guess where nothing is known, or write on the way to saying so.
+#[test]
+fn content_that_is_nowhere_is_refused_without_a_write() {
+    let plane = ControlPlane::compact();
+    let namespace = plane.namespace("nowhere");
+    let _player = incident::start(&namespace, Duration::ZERO);
+    incident::trap(&namespace);
+    plane.compact_history();
+    let (before, objects) = (web(&namespace), namespace.items(CONFIGMAPS).len());
+
+    let arguments = ["undo", "web", "--to-revision", "1", "-y", "-o", "json"];
+    let refused = namespace.run(&arguments).expect(3).document();
+    assert_eq!((&refused["outcome"], &refused["exitCode"]), (&json!("refused"), &json!(3)));
+    assert_eq!(codes(&refused), ["content-not-found"], "{refused:#}");
+    assert_eq!(ways(&refused), ["use-file", "config-live"], "only what can work here: {refused:#}");
+    let said = namespace.run(&["undo", "web", "--to-revision", "1", "-y"]).expect(3).stderr;
+    for needed in ["nothing was written", "settings", "--use settings=FILE", "--config=live", "Looked in"] {
+        assert!(said.contains(needed), "{needed:?} is not said in:\n{said}");
+    }
+    assert_eq!(writes(&namespace), [""; 0], "refused means nothing was written");
+    assert_eq!(web(&namespace)["spec"], before["spec"]);
+    assert_eq!(namespace.items(CONFIGMAPS).len(), objects);
+
+    // The same detector sees the way on that the refusal named.
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), incident::settings("v1", "true").to_string()).expect("written");
+    let given = format!("settings={}", file.path().display());
+    let used = ["undo", "web", "--to-revision", "1", "-y", "--use", &given, "-o", "json"];
+    let used = namespace.run(&used).expect(0).document();
+    assert_eq!(used["outcome"], "done");
+    assert_eq!(writes(&namespace), ["create configmaps", "patch deployments"]);
+    assert_eq!(namespace.at(CONFIGMAPS, &bound(&namespace)).get().ok()["data"]["HEALTHY"], "true");
+}
+
+/// A Deployment whose Pods nobody starts: always in mid-rollout.
+fn unfinished(namespace: &Namespace) {
+    namespace.all(CONFIGMAPS).create(&incident::settings("v1", "true")).ok();
+    let mut body = incident::web(2);
+    body["spec"]["revisionHistoryLimit"] = json!(100);
+    namespace.all(DEPLOYMENTS).create(&body).ok();
+    numbered(namespace);
+}
+
+/// Waits until the live template has its ReplicaSet and number.
+fn numbered(namespace: &Namespace) {
+    wait("the new revision", || {
+        let live = web(namespace);
+        let number = &live["metadata"]["annotations"]["deployment.kubernetes.io/revision"];
+        let release = &live["spec"]["template"]["metadata"]["annotations"]["release"];
+        let sets = namespace.items(REPLICASETS);
+        sets.iter()
+            .any(|set| {
+                set["spec"]["template"]["metadata"]["annotations"]["release"] == *release
+                    && set["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == *number
+            })
+            .then_some(())
+    });
+}
+
+/// Runs the binary, and `meddle` once just before its patch arrives.
+fn meddled(namespace: &Namespace, arguments: &[&str], meddle: impl FnOnce(&Namespace) + Send + 'static) -> Ran {
+    let other = Namespace { plane: namespace.plane.reconnect(), name: namespace.name.clone() };
+    let mut meddle = Some(meddle);
+    let proxy = Proxy::new(namespace, move |_, passing| {
+        if passing.is_the_patch()
+            && let Some(meddle) = meddle.take()
+        {
+            meddle(&other);
+        }
+        Act::Pass
+    });
+    let ran = proxy.run(namespace, arguments);
+    assert!(proxy.log().iter().any(Passing::is_the_patch), "no patch came: {ran:?}");
+    ran
+}
+
+/// Without this an undo in a rollout, beside an autoscaler or beside another tool's annotation would fail for nothing.
+#[test]
+fn what_a_rollout_moves_is_no_conflict() {
+    let namespace = ControlPlane::main().namespace("moving");
+    unfinished(&namespace);
+    for round in 0..20 {
+        incident::release(&namespace, &format!("bad-{round}"));
+        numbered(&namespace);
+        let ran = meddled(&namespace, &["undo", "web", "--config=live", "--wait=false", "-y"], move |namespace| {
+            let at = || namespace.at(DEPLOYMENTS, "web");
+            let version_before = version(&at().get().ok());
+            at().sub("scale").merge_patch(&json!({"spec": {"replicas": 2 + round % 3}})).ok();
+            let theirs = json!({"metadata": {"annotations": {format!("theirs-{round}"): "kept"}}});
+            at().merge_patch(&theirs).ok();
+            let condition = json!({"type": "Meddled", "status": "True", "reason": "Round", "message": format!("{round}"),
+                "lastUpdateTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            let status = at()
+                .sub("status")
+                .json_patch(&json!([{"op": "add", "path": "/status/conditions/-", "value": condition}]));
+            // Until the controller has written a status there is no list to add to.
+            assert!([200, 422].contains(&status.status), "{status:?}");
+            assert!(version(&at().get().ok()) > version_before, "the meddling must move the number");
+        });
+        assert_eq!(ran.code, 0, "round {round}: {ran:?}");
+        let live = web(&namespace);
+        assert_eq!(live["spec"]["template"]["metadata"]["annotations"]["release"], "one");
+        assert_eq!(live["metadata"]["annotations"][format!("theirs-{round}")], "kept", "round {round}");
+        assert_eq!(live["spec"]["replicas"], 2 + round % 3, "the scaling stands");
+        numbered(&namespace);
+    }
+}
+
+/// Without this an undo would throw away what somebody else just released.
+#[test]
+fn a_template_that_changed_since_the_plan_is_never_overwritten() {
+    let namespace = ControlPlane::main().namespace("changed");
+    unfinished(&namespace);
+    let start = web(&namespace);
+    let template = |change: Value| json!({"spec": {"template": change}});
+    let container = |change: Value| {
+        let mut container = json!({"name": "app", "image": "registry.example/web:1.4"});
+        container.as_object_mut().expect("an object").extend(change.as_object().expect("an object").clone());
+        template(json!({"spec": {"containers": [container]}}))
+    };
+    let changes: Vec<(Value, &str)> = vec![
+        (container(json!({"image": "registry.example/web:2"})), "/spec/template/spec/containers/0/image"),
+        (container(json!({"env": [{"name": "A", "value": "1"}]})), "/spec/template/spec/containers/0/env"),
+        (
+            template(json!({"metadata": {"annotations": {"theirs": "new"}}})),
+            "/spec/template/metadata/annotations/theirs",
+        ),
+        (
+            template(json!({"spec": {"terminationGracePeriodSeconds": 5}})),
+            "/spec/template/spec/terminationGracePeriodSeconds",
+        ),
+        (json!({"spec": {"paused": true}}), "/spec/paused"),
+        (json!({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": null}}}), "/spec/strategy"),
+    ];
+    for round in 0..20 {
+        let (change, field) = changes[round % changes.len()].clone();
+        let mut spec = start["spec"].clone();
+        spec["template"]["metadata"]["annotations"]["release"] = json!(format!("bad-{round}"));
+        namespace.at(DEPLOYMENTS, "web").json_patch(&json!([{"op": "replace", "path": "/spec", "value": spec}])).ok();
+        numbered(&namespace);
+        let arguments = ["undo", "web", "--to-revision", "1", "--config=live", "--wait=false", "-y", "-o", "json"];
+        let seen = std::sync::Arc::new(std::sync::Mutex::new(Value::Null));
+        let kept = std::sync::Arc::clone(&seen);
+        let ran = meddled(&namespace, &arguments, move |namespace| {
+            *kept.lock().expect("one thread") = namespace.at(DEPLOYMENTS, "web").merge_patch(&change).ok();
+        });
+        assert_eq!(ran.code, 5, "round {round}: {ran:?}");
+        assert!(ran.stderr.contains(field), "{field} is not named: {}", ran.stderr);
+        let document = ran.document();
+        assert_eq!((&document["outcome"], &document["written"]), (&json!("conflict"), &json!([])));
+        let after = web(&namespace);
+        assert_eq!(after["spec"], seen.lock().expect("one thread")["spec"], "the other's change stands whole");
+    }
+    let refused = namespace
+        .audit()
+        .into_iter()
+        .filter(|e| e.user_agent.starts_with("kubectl-saferollback") && e.mutating() && e.code == 200);
+    assert_eq!(refused.count(), 0, "none of our patches was accepted");
+}
+
+/// Without this a conflict would forget the snapshots that were made, and the next run would make others.
+#[test]
+fn a_conflict_lists_its_snapshots_and_the_next_run_uses_them() {
+    let namespace = ControlPlane::main().namespace("again");
+    let _player = incident::start(&namespace, Duration::ZERO);
+    incident::trap(&namespace);
+    let arguments = ["undo", "web", "--to-revision", "1", "-y", "-o", "json"];
+    let ran = meddled(&namespace, &arguments, |namespace| {
+        incident::release(namespace, "three");
+    });
+    assert_eq!(ran.code, 5, "{ran:?}");
+    let document = ran.document();
+    let written: Vec<&str> =
+        document["written"].as_array().into_iter().flatten().filter_map(|w| w["object"].as_str()).collect();
+    assert!(matches!(written.as_slice(), [one] if one.starts_with("ConfigMap/settings-sr-")), "{document:#}");
+    let copies = || namespace.items(CONFIGMAPS).iter().filter(|c| c["immutable"] == true).count();
+    assert_eq!(copies(), 1);
+    numbered(&namespace);
+    let undone = namespace.run(&arguments).expect(0).document();
+    assert_eq!(undone["outcome"], "done", "{undone:#}");
+    assert_eq!(copies(), 1, "the snapshot is used again");
+    assert_eq!(format!("ConfigMap/{}", bound(&namespace)), written[0]);
+}

@@ -1,0 +1,4 @@
+//! Verdicts on real-looking objects: each rule of ARCHITECTURE.md's evidence table with its counterexample.
+
+mod proofs;
+pub mod scene;
