@@ -48,7 +48,7 @@ make_bridge() {
     local dir=$1 bridge=$2 third tries
     echo "$bridge" >"$dir/bridge"
     ip link add "$bridge" type bridge || die "this machine makes no network bridges: see above"
-    # Names may be used again, by somebody else: only a bridge that says it is this directory's is ever deleted.
+    # Names may be used again: a bridge that says it is somebody else's is never deleted.
     ip link set "$bridge" alias "$dir"
     for ((tries = 0; tries < 50; tries++)); do
         third=$((RANDOM % 256))
@@ -64,10 +64,13 @@ make_bridge() {
 }
 
 remove_bridge() {
-    local dir=$1 bridge
+    local dir=$1 bridge owner
     [ -f "$dir/bridge" ] || return 0
     bridge=$(<"$dir/bridge")
-    [ "$(cat "/sys/class/net/$bridge/ifalias" 2>/dev/null)" = "$dir" ] || return 0
+    [ -e "/sys/class/net/$bridge" ] || return 0
+    # Empty if the run was killed in the moment before it could say so.
+    owner=$(<"/sys/class/net/$bridge/ifalias")
+    [ -z "$owner" ] || [ "$owner" = "$dir" ] || return 0
     ip link delete "$bridge"
 }
 
@@ -110,8 +113,17 @@ remove_cgroups() {
     say "tests: the control groups $name do not go away"
 }
 
-# Whether any process is left in the process namespace $1.
-inhabited() { readlink /proc/[0-9]*/ns/pid 2>/dev/null | grep -qxF "$1"; }
+# Whether any process is left in the process namespace $1, written `pid:[INODE]`.
+inhabited() {
+    local wanted=${1//[^0-9]/} all inode path
+    # Processes come and go meanwhile: a failure to look at one is none.
+    all=$(stat -L -c '%i %n' /proc/[0-9]*/ns/pid 2>/dev/null || true)
+    while read -r inode path; do
+        path=${path#/proc/}
+        [ "$inode" = "$wanted" ] && start_time "${path%%/*}" >/dev/null && return 0
+    done <<<"$all"
+    return 1
+}
 
 end_run() {
     local dir=$1/node tries
