@@ -4,25 +4,9 @@ use crate::cli::screen::{Screen, age, count, listed};
 use crate::core::report::{Document, Evidence, Reference, Revision};
 use crate::core::verdict::Verdict;
 
-const ALL: [Verdict; 13] = [
-    Verdict::Missing,
-    Verdict::KeyMissing,
-    Verdict::Changed,
-    Verdict::Mixed,
-    Verdict::Recreated,
-    Verdict::WrittenAfter,
-    Verdict::WrittenDuring,
-    Verdict::Unreadable,
-    Verdict::Unknown,
-    Verdict::LikelySame,
-    Verdict::Refreshed,
-    Verdict::Same,
-    Verdict::OptionalAbsent,
-];
-
 /// The report's word → the verdict.
 pub fn verdict(word: &str) -> Verdict {
-    ALL.into_iter().find(|v| v.word() == word).unwrap_or(Verdict::Unknown)
+    Verdict::ALL.into_iter().find(|v| v.word() == word).unwrap_or(Verdict::Unknown)
 }
 
 /// `configmap/settings`

@@ -14,6 +14,8 @@ use crate::core::pin;
 pub const REVISION: &str = "deployment.kubernetes.io/revision";
 pub const FORMER: &str = "deployment.kubernetes.io/revision-history";
 pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
+/// The field manager of the Deployment controller, where it runs in its usual binary.
+const CONTROLLER: &str = "kube-controller-manager";
 /// Our one annotation on the workload. The Deployment controller copies it to ReplicaSets, so it names the
 /// template it speaks of; see [`Trail`].
 pub const TRAIL: &str = "saferollback.dev/rolled-back";
@@ -229,9 +231,10 @@ pub fn read(workload: &Object, replica_sets: &[Object]) -> History {
 /// ARCHITECTURE.md, rule 12: a retired ReplicaSet's template can be edited in place; then a manager besides the Deployment
 /// controller owns a field of it. (An edit that only removes fields leaves no trace: no API shows it.)
 fn edited(rs: &Object) -> Option<String> {
-    let mut owners = rs.field_owners().filter(|entry| entry.owns(&["f:spec", "f:template"]));
-    let controller = owners.next()?.manager.to_string();
-    let other = owners.find(|entry| entry.manager != controller)?;
+    let owners: Vec<_> = rs.field_owners().filter(|entry| entry.owns(&["f:spec", "f:template"])).collect();
+    // Entries are sorted by time, and scaling moves the controller's: it need not be the first.
+    let controller = owners.iter().find(|o| o.manager == CONTROLLER).or(owners.first())?.manager;
+    let other = owners.iter().find(|entry| entry.manager != controller)?;
     Some(format!("{} edited the template of replicaset/{}", other.manager, rs.name()))
 }
 

@@ -214,7 +214,7 @@ fn refusal_message(code: Code, judgement: &Judgement, revision: u64) -> String {
         Code::Missing => format!("{name} does not exist, so a new Pod of revision {revision} would not start"),
         Code::KeyMissing => format!("{name} lacks a key that revision {revision} needs, so a new Pod would not start"),
         Code::Unreadable => format!("{name} could not be read"),
-        Code::Paused | Code::Terminating | Code::Damaged | Code::NoRevision | Code::DryRunDenied => code.word().into(),
+        Code::Paused | Code::Terminating | Code::DryRunDenied => code.word().into(),
     }
 }
 

@@ -56,8 +56,6 @@ pub enum Code {
     Unreadable,
     Paused,
     Terminating,
-    Damaged,
-    NoRevision,
     DryRunDenied,
 }
 
@@ -75,8 +73,6 @@ impl Code {
             Code::Unreadable => "unreadable",
             Code::Paused => "paused",
             Code::Terminating => "terminating",
-            Code::Damaged => "damaged",
-            Code::NoRevision => "no-revision",
             Code::DryRunDenied => "dry-run-denied",
         }
     }

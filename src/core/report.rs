@@ -301,12 +301,9 @@ impl Document {
         let mut assumptions = BTreeSet::new();
         for fact in proofs {
             match fact.source {
-                "resource-version" | "time-travel" | "dump" => {
+                "resource-version" | "time-travel" | "dump" | "immutable" => {
                     assumptions.insert("A1: no node still caches a deleted namesake");
                     assumptions.insert("A2: each kubelet read the API's state at most 2s late");
-                }
-                "immutable" => {
-                    assumptions.insert("A1: no node still caches a deleted namesake");
                 }
                 _ => {}
             }

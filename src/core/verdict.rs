@@ -34,6 +34,23 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Worst first.
+    pub const ALL: [Verdict; 13] = [
+        Verdict::Missing,
+        Verdict::KeyMissing,
+        Verdict::Changed,
+        Verdict::Mixed,
+        Verdict::Recreated,
+        Verdict::WrittenAfter,
+        Verdict::WrittenDuring,
+        Verdict::Unreadable,
+        Verdict::Unknown,
+        Verdict::LikelySame,
+        Verdict::Refreshed,
+        Verdict::Same,
+        Verdict::OptionalAbsent,
+    ];
+
     /// The word of the report.
     pub fn word(self) -> &'static str {
         match self {

@@ -557,7 +557,7 @@ impl Run<'_> {
             }
         }
         let exists = seen.objects.values().all(|l| matches!(l, Lookup::Found(_)));
-        let others = [Code::Paused, Code::Terminating, Code::DryRunDenied, Code::Damaged];
+        let others = [Code::Paused, Code::Terminating, Code::DryRunDenied];
         if exists
             && !self.plan.refusals.iter().any(|r| others.contains(&r.code))
             && !self.plan.refusals.iter().any(|r| r.code == Code::KeyMissing)

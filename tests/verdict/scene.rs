@@ -441,10 +441,9 @@ impl Scene {
             found.insert((Kind::ConfigMap, name.clone()), Lookup::Unreadable(words.clone()));
         }
         // What a template names and nobody has is absent.
-        for set in &self.sets {
-            for r in saferollback::core::references::extract(&set["spec"]["template"]).references {
-                found.entry((r.kind, r.name)).or_insert(Lookup::Absent);
-            }
+        let templates = self.sets.iter().map(|s| &s["spec"]["template"]).chain(&self.pods);
+        for r in templates.flat_map(|t| saferollback::core::references::extract(t).references) {
+            found.entry((r.kind, r.name)).or_insert(Lookup::Absent);
         }
         let past = self.past.iter().map(|(name, versions)| {
             let past = Past { versions: versions.clone(), end: PastEnd::Expired };

@@ -1,0 +1,864 @@
+//! Each rule of ARCHITECTURE.md's evidence table, with the counterexample that made it.
+
+use saferollback::core::observed::{Domain, numbers_are_sound};
+use saferollback::core::recovery::Grade;
+use saferollback::core::verdict::Verdict::{self, *};
+use serde_json::{Value, json};
+
+use super::scene::*;
+
+fn data(a: &str) -> Value {
+    json!({"A": a, "B": "2"})
+}
+
+/// Revision 1 retired, and `settings` written at number 530, after revision 2's Pod had started.
+fn edited_after() -> Scene {
+    let mut scene = Scene::retired(env_from());
+    scene.write(data("bad"), 590, 3000);
+    scene
+}
+
+#[test]
+fn rule_1_an_events_own_number_is_no_anchor() {
+    // Would break: env resolved, edit at 215, Started written at 222: "215 < 222" is a false same.
+    let mut scene = Scene::calm(env_from());
+    scene.only_events(&["Started"]).write(data("late"), 215, 1002);
+    assert_eq!(scene.verdict(1), WrittenDuring);
+}
+
+#[test]
+fn rule_1_a_labelled_event_proves_nothing_more() {
+    // Would break: a label moves the Event's number above an edit, count stays 1.
+    let mut scene = Scene::calm(env_from());
+    scene.write(data("late"), 235, 1500);
+    for event in &mut scene.events {
+        event["metadata"]["resourceVersion"] = json!("900");
+        event["metadata"]["labels"] = json!({"x": "y"});
+    }
+    assert!(scene.verdict(1) < LikelySame, "{:?}", scene.verdict(1));
+}
+
+#[test]
+fn rule_1_the_anchor_is_of_the_reading_container() {
+    // Would break: the sidecar's later start (anchor 230) says nothing of app's read.
+    let mut scene = Scene::calm(env_from());
+    scene.events = vec![event(&scene.pods[0], "Started", Some("spec.containers{side}"), 230, 236, 1003)];
+    scene.write(data("late"), 225, 1500);
+    assert_ne!(scene.verdict(1), Same);
+    // Scheduled is of the whole Pod and has no fieldPath.
+    let mut scene = Scene::calm(env_from());
+    scene.only_events(&["Scheduled"]);
+    assert_eq!(scene.verdict(1), Same);
+}
+
+#[test]
+fn rule_1_other_reasons_are_no_anchors() {
+    // Would break: Killing or BackOff of a running container hold a Pod version long after its read.
+    for reason in ["Unhealthy", "BackOff", "Killing", "Pulling", "FailedMount"] {
+        let mut scene = Scene::calm(env_from());
+        scene.events = vec![event(&scene.pods[0], reason, Some("spec.containers{app}"), 235, 236, 1003)];
+        scene.write(data("late"), 225, 1500);
+        assert_ne!(scene.verdict(1), Same, "{reason}");
+    }
+}
+
+#[test]
+fn rule_1_a_forged_event_of_a_gone_pod_is_no_anchor() {
+    // Would break: an anchor above the retired ReplicaSet's number, or above the Event's own, "proves" anything.
+    for forged in [u64::MAX, 700] {
+        let mut scene = edited_after();
+        scene.keep_events(|e| !e["involvedObject"]["name"].as_str().unwrap().contains(&rs_name(1)));
+        let gone = json!({"metadata": {"name": pod_name(1, "aaaaa"), "uid": "gone"}});
+        scene.events.push(event(&gone, "Scheduled", None, forged, 610, 1000));
+        scene.domain.events = forged != 700;
+        assert!(scene.verdict(1) < LikelySame, "{forged}");
+    }
+}
+
+#[test]
+fn rule_2_a_number_above_the_anchor_is_no_write_of_content() {
+    // Would break: a label alone moves the number. That is "written since", and never `changed`.
+    let mut scene = Scene::calm(env_from());
+    scene.overwrite(data("1"), 215).no_past();
+    assert_eq!(scene.verdict(1), WrittenDuring);
+    scene.overwrite(data("1"), 245);
+    assert_eq!(scene.verdict(1), WrittenAfter);
+}
+
+#[test]
+fn rule_3_the_refuter_comes_first() {
+    // Would break: a mutable object whose name re-computes, written after the Pod's last change.
+    let mut scene = Scene::calm(env_from());
+    scene.events.clear();
+    scene.overwrite(data("1"), 300).no_past();
+    assert_eq!(scene.verdict(1), WrittenAfter, "managedFields show no write, the number does");
+    // The retired ReplicaSet's number refutes too.
+    let mut scene = edited_after();
+    scene.events.clear();
+    scene.no_past().overwrite(data("1"), 570);
+    assert_eq!(scene.verdict(1), WrittenAfter);
+}
+
+#[test]
+fn rule_3_times_and_managed_fields_alone_give_unknown() {
+    // Would break: a removed key leaves no trace, so "no write is seen" is nothing.
+    let mut scene = Scene::calm(env_from());
+    scene.events.clear();
+    scene.domain = Domain::default();
+    assert_eq!(scene.verdict(1), Unknown);
+}
+
+#[test]
+fn rule_3_likely_same_needs_a_near_number() {
+    // The Pod's own number counts while its last change is at most 5 minutes after its start.
+    let mut scene = Scene::calm(env_from());
+    scene.events.clear();
+    assert_eq!(scene.verdict(1), LikelySame);
+    // Would break: a Pod that changed an hour later has a number an hour late.
+    scene.pods[0]["status"]["conditions"][1]["lastTransitionTime"] = json!(stamp(4600));
+    assert_eq!(scene.verdict(1), Unknown);
+}
+
+#[test]
+fn rule_4_the_domain_check() {
+    // Would break: Pods in an etcd of their own count on their own.
+    let check = |first, pods, last| Domain::check(first, [pods, None, None], last).pods;
+    assert!(check(Some(5), Some(5), Some(5)) && check(Some(5), Some(6), Some(9)));
+    assert!(!check(Some(5), Some(4), Some(9)) && !check(Some(5), Some(10), Some(9)));
+    assert!(!check(None, Some(5), Some(5)) && !check(Some(5), None, Some(5)) && !check(Some(5), Some(5), None));
+    // Each pair for itself: Events may live elsewhere while Pods do not.
+    let domain = Domain::check(Some(5), [Some(6), Some(99), Some(7)], Some(9));
+    assert_eq!(domain, Domain { pods: true, replica_sets: false, events: true });
+}
+
+#[test]
+fn rule_4_a_list_below_one_of_its_objects_is_unsound() {
+    // Would break: after a restored etcd an object is newer than the counter.
+    let object = |version: &str| saferollback::core::object::Object(json!({"metadata": {"resourceVersion": version}}));
+    assert!(numbers_are_sound(Some(9), &[object("9"), object("1")]));
+    assert!(!numbers_are_sound(Some(9), &[object("10")]));
+    assert!(!numbers_are_sound(Some(9), &[object("0x9")]), "a number that is no number has no order");
+    assert!(!numbers_are_sound(None, &[]));
+}
+
+#[test]
+fn rule_4_without_the_domain_no_number_confirms_or_refutes() {
+    for scene in [Scene::calm(env_from()), edited_after()] {
+        let mut scene = scene;
+        scene.no_past();
+        scene.domain = Domain::default();
+        let judgement = scene.judgement(1);
+        assert!(judgement.facts.iter().all(|f| f.source != "resource-version"), "{:?}", judgement.facts);
+    }
+    // The ReplicaSet's number alone is off.
+    let mut scene = edited_after();
+    scene.no_past().domain.replica_sets = false;
+    scene.events.clear();
+    scene.objects[0]["metadata"]["managedFields"].as_array_mut().unwrap().truncate(1);
+    assert_eq!(scene.verdict(1), Unknown);
+}
+
+/// Another workload's Pod that names `settings`.
+fn foreign_pod(created: i64) -> Value {
+    let mut set = replica_set(9, &env_from(), 1, created, 1);
+    set["metadata"]["name"] = json!("worker-abc");
+    set["metadata"]["uid"] = json!("uid-worker");
+    pod(&set, "zzzzz", 150, created)
+}
+
+#[test]
+fn rule_5_a_namesake_younger_than_anothers_pod_is_recreated() {
+    // Would break: the node still serves the deleted namesake to the new Deployment's Pods.
+    for frozen in [false, true] {
+        let mut scene = Scene::calm(env_from());
+        if frozen {
+            scene.immutable(10);
+        }
+        scene.pods.push(foreign_pod(-500));
+        assert_eq!(scene.verdict(1), Recreated, "immutable {frozen}");
+        assert_eq!(scene.judgement(1).candidates[0].grade, Grade::None);
+    }
+}
+
+#[test]
+fn rule_5_within_two_seconds_nothing_is_proven() {
+    // Would break: second-resolution stamps and two servers' clocks.
+    for (created, verdict) in [(2, Same), (1, LikelySame), (0, LikelySame), (-1, Recreated)] {
+        let mut scene = Scene::calm(env_from());
+        scene.pods.push(foreign_pod(created));
+        assert_eq!(scene.verdict(1), verdict, "another's Pod at {created}, settings at 0");
+    }
+}
+
+#[test]
+fn rule_5_revisions_name_it_too() {
+    // Would break: revision 1's Pods are gone, but they may have kept the former object alive on the node.
+    let mut scene = Scene::retired(env_from());
+    scene.recreate(data("1"), 450, 1500);
+    assert_eq!(scene.verdict(2), Recreated);
+}
+
+#[test]
+fn rule_5_init_and_volume_users_count() {
+    let mut scene = Scene::calm(env_from());
+    let mut other = foreign_pod(-500);
+    other["spec"] = json!({"containers": [{"name": "c", "image": "c"}], "volumes": [
+        {"name": "v", "projected": {"sources": [{"configMap": {"name": "settings"}}]}}]});
+    scene.pods.push(other);
+    assert_eq!(scene.verdict(1), Recreated);
+}
+
+#[test]
+fn rule_6_a_recomputed_name_shows_intent_only() {
+    // Would break: edited to a hotfix, Pod replaced, bytes put back: the name re-computes, the Pod holds the hotfix.
+    let mut scene = Scene::calm(env_from());
+    let content =
+        saferollback::core::digest::Content::from_object(&saferollback::core::object::Object(scene.objects[0].clone()));
+    let name = saferollback::core::snapshot::name("settings", &content.unwrap(), 16);
+    scene.objects[0]["metadata"]["name"] = json!(name);
+    for template in ["/spec/template"] {
+        set(&mut scene.workload, &format!("{template}/spec/containers/0/envFrom/0/configMapRef/name"), json!(name));
+        set(&mut scene.sets[0], &format!("{template}/spec/containers/0/envFrom/0/configMapRef/name"), json!(name));
+    }
+    set(&mut scene.pods[0], "/spec/containers/0/envFrom/0/configMapRef/name", json!(name));
+    scene.events.clear();
+    scene.domain = Domain::default();
+    assert_eq!(scene.judged(1).references[0].verdict, LikelySame);
+    scene.domain = Domain { pods: true, replica_sets: true, events: true };
+    scene.objects[0]["metadata"]["resourceVersion"] = json!("300");
+    assert_eq!(scene.judged(1).references[0].verdict, WrittenAfter, "and the refuter comes first");
+}
+
+#[test]
+fn rule_7_of_several_owners_of_the_flag_the_earliest_counts_and_none_is_no_proof() {
+    let mut scene = Scene::retired(env_from());
+    scene.events.clear();
+    scene.domain = Domain::default();
+    scene.immutable(10).immutable(1500);
+    assert_eq!(scene.verdict(1), Same);
+    scene.objects[0]["metadata"]["managedFields"][1]["time"] = Value::Null;
+    assert_ne!(scene.verdict(1), Same, "an owner without a time may be the first");
+}
+
+#[test]
+fn rule_7_entries_from_before_creation_are_copies() {
+    // Would break: a copy from a backup brings its managedFields along; its mutable namesake held a hotfix.
+    let mut scene = Scene::retired(env_from());
+    scene.immutable(10);
+    scene.objects[0]["metadata"]["creationTimestamp"] = json!(stamp(1500));
+    assert_eq!(scene.verdict(1), Recreated);
+    let object = saferollback::core::object::Object(scene.objects[0].clone());
+    assert_eq!(saferollback::core::evidence::immutable_since(&object), Some(time(1500)));
+}
+
+#[test]
+fn rule_8_a_nodes_clock_proves_nothing() {
+    // Would break: startedAt three seconds off, either way, around an edit.
+    for skew in [-3, 0, 3] {
+        for edit in [1000, 1001, 1004] {
+            let mut scene = Scene::calm(env_from());
+            scene.events.clear();
+            scene.domain = Domain::default();
+            scene.write(data("late"), 225, edit);
+            let started = json!({"running": {"startedAt": stamp(1002 + skew)}});
+            scene.pods[0]["status"]["containerStatuses"][0]["state"] = started;
+            let judgement = scene.judgement(1);
+            assert!(judgement.facts.iter().all(|f| !f.proof), "{skew} {edit}: {:?}", judgement.facts);
+            assert!(judgement.candidates.iter().all(|c| c.grade < Grade::Proof));
+            assert_ne!(judgement.verdict, Changed);
+        }
+    }
+}
+
+#[test]
+fn rule_9_ten_seconds_before_the_pod_are_enough_and_nine_are_not() {
+    for (at, verdict) in [(990, Same), (991, LikelySame)] {
+        let mut scene = Scene::calm(env_from());
+        scene.write(data("x"), 190, at);
+        assert_eq!(scene.verdict(1), verdict, "{at}");
+    }
+}
+
+#[test]
+fn rule_9_a_node_that_was_not_ready_is_late() {
+    let mut scene = Scene::calm(env_from());
+    let mut other = foreign_pod(900);
+    other["spec"]["containers"] = json!([{"name": "c", "image": "c"}]);
+    scene.events.push(event(&other, "NodeNotReady", None, 1, 241, 1100));
+    scene.pods.push(other.clone());
+    assert_eq!(scene.verdict(1), LikelySame, "told of another Pod of the node");
+    scene.pods[1]["spec"]["nodeName"] = json!("node-2");
+    assert_eq!(scene.verdict(1), Same, "another node");
+}
+
+#[test]
+fn rule_10_absent_now_is_not_absent_then() {
+    // Would break: an optional object was there at the start and was deleted since.
+    let mut optional = env_from();
+    set(&mut optional, "/spec/containers/0/envFrom/0/configMapRef/optional", json!(true));
+    let mut scene = Scene::calm(optional);
+    scene.objects.clear();
+    assert_eq!(scene.verdict(1), Unknown);
+    let mut scene = Scene::calm(env_from());
+    scene.objects.clear();
+    assert_eq!(scene.verdict(1), Missing);
+}
+
+#[test]
+fn rule_11_an_adopted_pod_is_no_witness() {
+    // Would break: a bare Pod, relabelled and adopted, read who knows what.
+    let mut scene = Scene::retired(env_from());
+    let mut bare = pod(&scene.sets[0], "ccccc", 700, 4000);
+    bare["metadata"].as_object_mut().unwrap().shift_remove("generateName");
+    scene.pods.push(bare);
+    scene.write(data("bad"), 690, 3500);
+    let judged = scene.judged(1);
+    assert_eq!(judged.set_aside.len(), 1, "{:?}", judged.set_aside);
+    assert_ne!(judged.references[0].verdict, Same);
+}
+
+#[test]
+fn rule_11_pods_rewritten_at_admission_testify_nothing() {
+    // Would break: a webhook swaps the name in each Pod; the template's object was never read.
+    let start = || {
+        let mut scene = Scene::calm(env_from());
+        set(&mut scene.pods[0], "/spec/containers/0/envFrom/0/configMapRef/name", json!("settings-blue"));
+        scene
+    };
+    let judged = start().judged(1);
+    assert_eq!(judged.references[0].verdict, Unknown);
+    assert_eq!(judged.references[0].read, None);
+    assert!(judged.references[0].candidates.iter().all(|c| c.grade == Grade::None));
+    // Nor does time travel then: no container read the version that held.
+    let mut scene = start();
+    scene.write(data("bad"), 590, 3000);
+    let judgement = &scene.judged(1).references[0];
+    assert!(judgement.verdict != Changed && judgement.candidates.iter().all(|c| c.grade == Grade::None));
+    // One of two Pods is enough: the next may be the one.
+    let mut scene = Scene::calm(env_from());
+    let mut second = pod(&scene.sets[0], "ccccc", 205, 1000);
+    second["spec"]["containers"][0]["envFrom"] = json!([]);
+    scene.pods.push(second);
+    assert_eq!(scene.judged(1).references[0].verdict, Unknown);
+}
+
+#[test]
+fn rule_11_containers_and_keys_must_be_the_templates() {
+    // Would break: the same object, but read by another container, by other keys, or made optional.
+    let change: [(&str, fn(&mut Value)); 4] = [
+        ("other key", |p| p["spec"]["containers"][0]["env"][0]["valueFrom"]["configMapKeyRef"]["key"] = json!("B")),
+        ("other container", |p| {
+            p["spec"]["containers"][0]["name"] = json!("b");
+            p["status"]["containerStatuses"][0]["name"] = json!("b");
+        }),
+        ("optional", |p| {
+            p["spec"]["containers"][0]["env"][0]["valueFrom"]["configMapKeyRef"]["optional"] = json!(true)
+        }),
+        ("as init container", |p| {
+            p["spec"]["initContainers"] = p["spec"]["containers"].clone();
+            p["spec"]["containers"] = json!([{"name": "x", "image": "x"}]);
+        }),
+    ];
+    for (what, change) in change {
+        let mut scene = Scene::calm(key_ref("A"));
+        change(&mut scene.pods[0]);
+        assert_eq!(scene.verdict(1), Unknown, "{what}");
+    }
+}
+
+#[test]
+fn rule_11_injected_references_are_listed_and_judged() {
+    // a sidecar and its ConfigMap come in at admission; the service account's CA is no news.
+    let mut scene = Scene::calm(env_from());
+    let side = json!({"name": "mesh", "image": "mesh:1", "envFrom": [{"configMapRef": {"name": "mesh"}}]});
+    scene.pods[0]["spec"]["initContainers"] = json!([side]);
+    scene.objects.push(config_map("mesh", json!({"M": "1"}), 110, 0));
+    let judged = scene.judged(1);
+    let injected: Vec<_> = judged.references.iter().filter(|j| j.injected).map(|j| &j.reference.name).collect();
+    assert_eq!(injected, ["mesh"]);
+    assert_eq!(judged.references[0].verdict, Same, "extras never spoil the template's own");
+}
+
+#[test]
+fn rule_11_another_use_of_a_named_object_is_judged_too() {
+    // Would break: the template takes key A, the injected sidecar all keys: B was edited, and the sidecar's next start differs.
+    let mut scene = Scene::calm(key_ref("A"));
+    let side = json!({"name": "mesh", "image": "mesh:1", "envFrom": [{"configMapRef": {"name": "settings"}}]});
+    scene.pods[0]["spec"]["containers"].as_array_mut().unwrap().push(side);
+    let status =
+        json!({"name": "mesh", "ready": true, "restartCount": 0, "state": {"running": {"startedAt": stamp(1002)}}});
+    scene.pods[0]["status"]["containerStatuses"].as_array_mut().unwrap().push(status);
+    scene.write(json!({"A": "1", "B": "new"}), 590, 3000);
+    let judged = scene.judged(1);
+    let verdicts: Vec<_> = judged.references.iter().map(|j| (j.injected, j.verdict)).collect();
+    assert_eq!(verdicts, [(false, Same), (true, Changed)]);
+}
+
+#[test]
+fn rule_11_survivors_that_are_not_ready_make_it_failing() {
+    // Would break: "same" as what never ran well.
+    let mut scene = Scene::calm(env_from());
+    assert!(!scene.judged(1).failing());
+    scene.pods[0]["status"]["conditions"][1]["status"] = json!("False");
+    let judged = scene.judged(1);
+    assert_eq!((judged.summary(), judged.failing()), (Some(Same), true));
+    scene.pods[0]["metadata"]["deletionTimestamp"] = json!(stamp(5000));
+    assert!(!scene.judged(1).failing(), "Pods that go are no survivors");
+}
+
+#[test]
+fn rule_12_an_edited_replica_set_is_damaged() {
+    // Would break: `kubectl edit rs` on a retired revision: its template is no longer what ran.
+    for first in [false, true] {
+        let mut scene = Scene::retired(env_from());
+        let entry = managed("kubectl-edit", 2500, json!({"f:spec": {"f:template": {"f:spec": {}}}}));
+        let entries = scene.sets[0]["metadata"]["managedFields"].as_array_mut().unwrap();
+        entries.insert(if first { 0 } else { 1 }, entry);
+        let damaged = scene.history().revisions[0].damaged.clone();
+        assert!(damaged.as_ref().is_some_and(|d| d.starts_with("kubectl-edit ")), "{damaged:?}");
+        let seen = scene.observed();
+        assert!(saferollback::core::plan::choose(&scene.history(), &seen.workload, Some(1)).is_err());
+    }
+    // The scale subresource and status are no edits of the template.
+    let mut scene = Scene::retired(env_from());
+    let entry = managed("kubectl-scale", 2500, json!({"f:spec": {"f:replicas": {}}}));
+    scene.sets[0]["metadata"]["managedFields"].as_array_mut().unwrap().push(entry);
+    assert_eq!(scene.history().revisions[0].damaged, None);
+}
+
+fn restarted(template: Value, at: i64) -> Scene {
+    let mut scene = Scene::calm(template);
+    let status = &mut scene.pods[0]["status"]["containerStatuses"][0];
+    status["restartCount"] = json!(1);
+    status["state"] = json!({"running": {"startedAt": stamp(at)}});
+    status["lastState"] = json!({"terminated": {"exitCode": 1, "startedAt": stamp(1002), "finishedAt": stamp(at - 1)}});
+    scene.pods[0]["metadata"]["resourceVersion"] = json!("400");
+    scene
+}
+
+#[test]
+fn rule_13_behind_a_sub_path_only_the_time_before_the_pod_counts() {
+    // Would break: the mount is made before the first pull, so Pulled, Created and Started come after the read.
+    let mut scene = Scene::calm(sub_path("A"));
+    scene.only_events(&["Pulled", "Created", "Started"]).write(data("late"), 205, 1001);
+    assert_ne!(scene.verdict(1), Same);
+    let mut scene = Scene::calm(sub_path("A"));
+    assert_eq!(scene.verdict(1), Same);
+    scene.only_events(&["Pulled", "Created", "Started"]);
+    assert_eq!(scene.verdict(1), LikelySame);
+    // After a restart env may be new and the file old.
+    let mut scene = restarted(sub_path("A"), 3000);
+    assert_eq!(scene.verdict(1), Same, "unchanged since before the Pod");
+    scene.write(data("late"), 300, 2500);
+    assert_eq!(scene.verdict(1), WrittenDuring);
+    assert!(scene.judgement(1).candidates.iter().all(|c| c.grade == Grade::None));
+}
+
+#[test]
+fn rule_13_a_restart_with_only_its_own_events_left_says_nothing_of_the_first_start() {
+    // Would break: Pulled of the restart holds Pod version 350; an edit at 300 is below it, and mounts are older.
+    for template in [env_from(), sub_path("A")] {
+        let mut scene = restarted(template, 3000);
+        scene.events = vec![event(&scene.pods[0], "Pulled", Some("spec.containers{app}"), 350, 355, 3000)];
+        scene.write(data("late"), 300, 2500);
+        assert_ne!(scene.verdict(1), Same);
+    }
+}
+
+#[test]
+fn rule_13_init_containers_have_reads_of_their_own() {
+    let mut scene = Scene::calm(init_env());
+    let name = "spec.initContainers{migrate}";
+    scene.events = vec![event(&scene.pods[0], "Pulled", Some(name), 210, 220, 1001)];
+    assert_eq!(scene.verdict(1), Same);
+    // Would break: a container of that name is not the init container.
+    scene.events[0]["involvedObject"]["fieldPath"] = json!("spec.containers{migrate}");
+    assert_eq!(scene.verdict(1), LikelySame);
+    // Would break: app's start is later than the init container's read.
+    scene.events[0]["involvedObject"]["fieldPath"] = json!("spec.containers{app}");
+    scene.write(data("late"), 208, 1001);
+    assert_ne!(scene.verdict(1), Same);
+}
+
+#[test]
+fn rule_14_changed_only_on_consumed_keys() {
+    let edited = |template: Value, data: Value| {
+        let mut scene = Scene::calm(template);
+        scene.write(data, 590, 3000);
+        scene.judgement(1)
+    };
+    let changed = edited(key_ref("A"), json!({"A": "bad", "B": "2"}));
+    assert_eq!((changed.verdict, changed.differing), (Changed, vec!["A".to_string()]));
+    assert!(changed.read.is_some());
+    assert_eq!(edited(key_ref("A"), json!({"A": "1", "B": "new"})).verdict, Same, "B is read by nobody");
+    assert_eq!(edited(env_from(), json!({"A": "1", "B": "new"})).verdict, Changed);
+    assert_eq!(edited(env_from(), json!({"A": "1", "B": "2"})).verdict, Same, "the same bytes came back");
+    assert_eq!(edited(env_from(), json!({"A": "1", "B": "2", "C": "3"})).verdict, Changed, "a key that came");
+}
+
+#[test]
+fn rule_14_data_and_binary_data() {
+    let edited = |template: Value, change: fn(&mut Value)| {
+        let mut scene = Scene::calm(template);
+        scene.write(json!({"B": "2"}), 590, 3000);
+        change(&mut scene.objects[0]);
+        scene.verdict(1)
+    };
+    // env looks at data only; a file is a file, whichever field it came from.
+    let moved: fn(&mut Value) = |o| o["binaryData"] = json!({"A": "MQ=="});
+    assert_eq!(edited(key_ref("A"), moved), KeyMissing);
+    assert_eq!(edited(env_from(), moved), Changed);
+    assert_eq!(edited(sub_path("A"), moved), Same);
+    assert_eq!(edited(sub_path("A"), |o| o["binaryData"] = json!({"A": "M\nQ=="})), Same, "wrapped base64");
+    assert_eq!(edited(sub_path("A"), |o| o["binaryData"] = json!({"A": "Mg=="})), Changed);
+}
+
+#[test]
+fn rule_14_one_sided_knowledge_is_no_changed() {
+    // Would break: the last-applied annotation or a version of unknown age "differs".
+    let mut scene = Scene::calm(env_from());
+    scene.events.clear();
+    scene.write(data("bad"), 225, 3000).no_past();
+    let applied = json!({"kind": "ConfigMap", "data": {"A": "other"}}).to_string();
+    scene.objects[0]["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/last-applied-configuration": applied});
+    let judgement = scene.judgement(1);
+    assert!(matches!(judgement.verdict, WrittenDuring | WrittenAfter), "{:?}", judgement.verdict);
+    assert!(judgement.candidates.iter().all(|c| c.grade == Grade::None), "{:?}", judgement.candidates);
+    assert_eq!(judgement.candidates.len(), 2);
+}
+
+#[test]
+fn rule_15_recreated_or_late() {
+    // A Deployment applied before its ConfigMap waits, then reads it: said as such, and no proof.
+    let mut scene = Scene::calm(env_from());
+    scene.objects[0] = config_map("settings", data("1"), 205, 1030);
+    scene.pods[0]["status"]["containerStatuses"][0]["state"] = json!({"running": {"startedAt": stamp(1040)}});
+    scene.sets[0]["metadata"]["creationTimestamp"] = json!(stamp(1060));
+    let judgement = scene.judgement(1);
+    assert_eq!(judgement.verdict, Recreated);
+    assert!(judgement.facts[0].detail.contains("or late"), "{:?}", judgement.facts);
+    // A container that started before the object was created read another one.
+    scene.pods[0]["status"]["containerStatuses"][0]["state"] = json!({"running": {"startedAt": stamp(1010)}});
+    assert!(!scene.judgement(1).facts[0].detail.contains("or late"));
+}
+
+#[test]
+fn rule_15_equal_bytes_do_not_heal_a_recreated_object() {
+    // same data, another uid: kubelets may serve the deleted one. What was read is still known.
+    let mut scene = Scene::calm(env_from());
+    scene.recreate(data("1"), 300, 2000);
+    let judgement = scene.judgement(1);
+    assert_eq!(judgement.verdict, Recreated);
+    assert!(judgement.read.is_some(), "time travel shows the deleted one");
+    let best = &judgement.candidates[0];
+    assert_eq!((best.grade, best.origin.word()), (Grade::Proof, "time-travel"));
+}
+
+#[test]
+fn rule_16_a_version_is_proven_by_both_its_ends() {
+    // [v, next): v below the lower anchor 210, next above the Pod's own number 240.
+    let candidate = |from: u64, until: u64| {
+        let mut scene = Scene::calm(env_from());
+        scene.write(data("bad"), until, 3000);
+        let versions = scene.past.get_mut("settings").unwrap();
+        versions[0].object.0["metadata"]["resourceVersion"] = json!(from.to_string());
+        versions[0].until_time = None;
+        let judgement = scene.judgement(1);
+        let old = judgement.candidates.iter().find(|c| c.origin.word() == "time-travel").unwrap().grade;
+        (judgement.verdict, old)
+    };
+    assert_eq!(candidate(100, 590), (Changed, Grade::Proof));
+    assert_eq!(candidate(209, 241), (Changed, Grade::Proof));
+    // Would break: the version began when the read was over, or ended before it had begun.
+    assert_eq!(candidate(210, 241).1, Grade::None);
+    assert_eq!(candidate(209, 240).1, Grade::None);
+    assert_eq!(candidate(209, 240).0, WrittenDuring);
+}
+
+#[test]
+fn rule_16_live_minus_one_may_be_an_edit_too_late() {
+    let mut scene = Scene::calm(env_from());
+    scene.write(data("later"), 230, 1500).write(data("bad"), 590, 3000);
+    let judgement = scene.judgement(1);
+    let grades: Vec<_> = judgement.candidates.iter().map(|c| (c.origin.word(), c.grade)).collect();
+    assert!(grades.iter().all(|(_, g)| *g == Grade::None), "{grades:?}");
+    assert_eq!(judgement.candidates.len(), 3, "all are listed, none is chosen");
+    assert_eq!(judgement.verdict, WrittenAfter);
+}
+
+#[test]
+fn rule_16_several_likely_versions_are_no_choice() {
+    // Without an upper number two versions may both look likely.
+    let mut scene = Scene::calm(volume());
+    scene.write(data("x"), 300, 3000).write(data("y"), 400, 4000);
+    let grades: Vec<_> = scene.judgement(1).candidates.iter().map(|c| c.grade).collect();
+    assert!(grades.iter().all(|g| *g == Grade::None), "{grades:?}");
+    // Versions that no consumer can tell apart are one content.
+    let mut scene = Scene::calm(key_ref("A"));
+    scene.write(json!({"A": "1", "B": "new"}), 590, 3000);
+    let judgement = scene.judgement(1);
+    assert_eq!(judgement.verdict, Same);
+    assert!(judgement.candidates.iter().all(|c| c.grade == Grade::Proof), "{:?}", judgement.candidates);
+}
+
+#[test]
+fn rule_16_the_retired_revision_is_bounded_by_its_replica_set() {
+    let scene = edited_after();
+    let judgement = scene.judgement(1);
+    assert_eq!(judgement.verdict, Changed);
+    assert_eq!(judgement.candidates[0].grade, Grade::Proof);
+    // Would break: a size that the controller has not seen to, or Pods still counted.
+    let changes: [fn(&mut Value); 3] = [
+        |rs| rs["metadata"]["generation"] = json!(2),
+        |rs| rs["status"]["replicas"] = json!(1),
+        |rs| rs["spec"]["replicas"] = json!(1),
+    ];
+    for change in changes {
+        let mut scene = edited_after();
+        change(&mut scene.sets[0]);
+        assert!(scene.judgement(1).candidates.iter().all(|c| c.grade < Grade::Proof));
+    }
+}
+
+#[test]
+fn rule_16_a_version_that_was_fresh_at_the_start_is_likely_only() {
+    let mut scene = Scene::calm(env_from());
+    scene.write(data("fresh"), 190, 995).write(data("bad"), 590, 3000);
+    let judgement = scene.judgement(1);
+    let best = &judgement.candidates[0];
+    assert_eq!((best.grade, judgement.verdict), (Grade::Likely, WrittenAfter));
+}
+
+#[test]
+fn rule_17_a_refreshed_mount_is_read_as_long_as_the_pod_lives() {
+    // Would break: mid-rollout the old Pod's directory was refreshed after the successor had started.
+    let mut scene = Scene::retired(volume());
+    let survivor = pod(&scene.sets[0], "aaaaa", 200, 1000);
+    scene.pods.push(survivor);
+    scene.sets[0]["spec"]["replicas"] = json!(1);
+    scene.sets[0]["status"]["replicas"] = json!(1);
+    scene.write(data("new"), 700, 4000);
+    let judgement = scene.judgement(1);
+    assert_eq!((judgement.verdict, judgement.read), (WrittenDuring, None));
+    assert!(judgement.candidates.iter().all(|c| c.grade < Grade::Proof));
+    // The current revision's Pods have today's files.
+    assert_eq!(scene.verdict(2), Refreshed);
+}
+
+#[test]
+fn a_volume_that_nobody_mounts_is_read_by_nobody() {
+    let mut scene = Scene::calm(unmounted());
+    scene.write(data("new"), 700, 4000).no_past();
+    assert_eq!(scene.verdict(1), Same);
+    assert_eq!(scene.judgement(1).read, None);
+    scene.objects.clear();
+    assert_eq!(scene.verdict(1), Missing, "but it must be there");
+}
+
+#[test]
+fn rule_18_mixed_is_judged_per_use() {
+    // One Pod, two containers: side restarted after the edit and holds other bytes than app.
+    let mut scene = Scene::calm(two_containers());
+    let second = pod(&scene.sets[0], "ccccc", 600, 4000);
+    scene.events.extend(start_events(&second, 600, 4000));
+    let side = event(&second, "Pulled", Some("spec.containers{side}"), 610, 620, 4001);
+    scene.events.push(side);
+    scene.pods.push(second);
+    scene.write(data("new"), 590, 3000);
+    assert_eq!(scene.verdict(1), Mixed, "two Pods of one revision hold two contents");
+    // Two uses with other keys each are no mixture.
+    let mut scene = Scene::calm(key_ref("A"));
+    let second = pod(&scene.sets[0], "ccccc", 600, 4000);
+    scene.events.extend(start_events(&second, 600, 4000));
+    scene.pods.push(second);
+    scene.write(json!({"A": "1", "B": "new"}), 590, 3000);
+    assert_eq!(scene.verdict(1), Same);
+}
+
+#[test]
+fn rule_19_a_template_that_no_replica_set_has_is_pending() {
+    // paused with an edited image: revision 2 runs, and "current" is not mislabelled as equal.
+    let mut scene = Scene::retired(env_from());
+    scene.workload["spec"]["paused"] = json!(true);
+    scene.workload["spec"]["template"] = image(env_from(), "web:3");
+    let history = scene.history();
+    assert!(history.pending);
+    assert_eq!(history.current().map(|r| r.number), Some(2));
+}
+
+#[test]
+fn retired_without_pods_the_first_scheduled_event_decides() {
+    // Revision 1 ran from 1000 to 2000 and has no Pod left.
+    assert_eq!(Scene::retired(env_from()).verdict(1), Same);
+    let without = |change: fn(&mut Scene)| {
+        let mut scene = Scene::retired(env_from());
+        change(&mut scene);
+        scene.verdict(1)
+    };
+    // Would break: a used-again ReplicaSet's first life has no Event any more.
+    assert_ne!(
+        without(|s| set(
+            &mut s.sets[0],
+            "/metadata/annotations/deployment.kubernetes.io~1revision-history",
+            json!("1")
+        )),
+        Same
+    );
+    // Would break: an earlier Pod's Event may be lost.
+    assert_ne!(without(|s| s.sets[0]["metadata"]["creationTimestamp"] = json!(stamp(997))), Same);
+    assert_eq!(without(|s| s.sets[0]["metadata"]["creationTimestamp"] = json!(stamp(999))), Same);
+    // Would break: the kubelet's Events may be of a later Pod.
+    assert_ne!(
+        without(|s| {
+            s.keep_events(|e| e["reason"] != "Scheduled");
+        }),
+        Same
+    );
+    // Would break: another ReplicaSet whose name begins alike.
+    assert_ne!(
+        without(|s| for e in &mut s.events {
+            let name = e["involvedObject"]["name"].as_str().unwrap().replace("-aaaaa", "-x-aaaaa");
+            e["involvedObject"]["name"] = json!(name);
+        }),
+        Same
+    );
+    // Of several the first counts.
+    let mut scene = Scene::retired(env_from());
+    let gone = json!({"metadata": {"name": pod_name(1, "ccccc"), "uid": "gone"}});
+    scene.events.push(event(&gone, "Scheduled", None, 400, 410, 1900));
+    scene.write(data("x"), 300, 1500).no_past();
+    assert_eq!(scene.verdict(1), WrittenDuring);
+}
+
+#[test]
+fn the_replica_sets_own_number_is_no_lower_bound() {
+    // Would break: scaling (or the retirement itself) moves it above an edit of the revision's life.
+    let mut scene = edited_after();
+    scene.no_past().events.clear();
+    scene.overwrite(data("bad"), 550);
+    scene.objects[0]["metadata"]["managedFields"].as_array_mut().unwrap().truncate(1);
+    assert!(scene.verdict(1) < Same && scene.verdict(1) != Same);
+}
+
+#[test]
+fn c52_a_key_removed_without_trace_is_never_same_nor_likely() {
+    // The number moved, and nothing else tells.
+    for (events, number) in [(true, 215), (true, 590), (false, 590)] {
+        let mut scene = Scene::calm(env_from());
+        scene.overwrite(json!({"A": "1"}), number).no_past();
+        if !events {
+            scene.events.clear();
+        }
+        let verdict = scene.verdict(1);
+        assert!(matches!(verdict, WrittenAfter | WrittenDuring), "{verdict:?}");
+    }
+    let mut scene = Scene::calm(env_from());
+    scene.overwrite(json!({"A": "1"}), 590).no_past();
+    scene.domain = Domain::default();
+    assert_eq!(scene.verdict(1), Unknown);
+}
+
+#[test]
+fn c58_a_label_alone_is_no_change_of_content() {
+    let mut scene = Scene::calm(env_from());
+    scene.write(data("1"), 590, 3000);
+    let judgement = scene.judgement(1);
+    assert_eq!((judgement.verdict, judgement.facts[0].source), (Same, "time-travel"));
+}
+
+#[test]
+fn c60_checksum_annotations_prove_nothing() {
+    let mut scene = edited_after();
+    scene.no_past();
+    let without = scene.verdict(1);
+    for template in [&mut scene.sets[0]["spec"]["template"], &mut scene.workload["spec"]["template"]] {
+        set(template, "/metadata/annotations/checksum~1config", json!("abc"));
+    }
+    set(&mut scene.sets[1], "/spec/template/metadata/annotations/checksum~1config", json!("abc"));
+    assert_eq!(scene.verdict(1), without);
+}
+
+#[test]
+fn c61_the_local_clock_decides_nothing() {
+    let scene = edited_after();
+    let mut seen = scene.observed();
+    let history = scene.history();
+    let verdicts = |seen: &saferollback::core::observed::Observed| -> Vec<Option<Verdict>> {
+        saferollback::core::plan::judge(seen, &history, |_| true).iter().map(|j| j.summary()).collect()
+    };
+    let before = verdicts(&seen);
+    seen.now = time(-7200);
+    assert_eq!(verdicts(&seen), before);
+}
+
+#[test]
+fn c62_the_current_revision_is_judged_too() {
+    let mut scene = Scene::retired(env_from());
+    scene.write(data("bad"), 590, 3000);
+    assert_eq!(scene.verdict(2), Changed, "its running Pods and the next one differ: the trap before any rollback");
+}
+
+#[test]
+fn c63_a_hash_in_the_name_is_no_content_name() {
+    let mut scene = Scene::calm(env_from());
+    scene.events.clear();
+    scene.domain = Domain::default();
+    assert_eq!(scene.verdict(1), Unknown);
+    let content = saferollback::core::digest::Content::default();
+    let object = saferollback::core::object::Object(config_map("settings-m5k9f6h2g4", json!({}), 1, 0));
+    assert_eq!(saferollback::core::evidence::content_named(&object, &content), None);
+}
+
+#[test]
+fn c101_unreadable_is_neither_missing_nor_unknown() {
+    let mut scene = Scene::calm(env_from());
+    scene.objects.clear();
+    scene.unreadable.push(("settings".into(), "configmaps \"settings\" is forbidden".into()));
+    let judgement = scene.judgement(1);
+    assert_eq!(judgement.verdict, Unreadable);
+    assert!(judgement.facts[0].detail.contains("forbidden"));
+}
+
+#[test]
+fn secrets_are_judged_by_number_and_never_by_bytes() {
+    let secret = |version: u64| {
+        let mut template = env_from();
+        template["spec"]["containers"][0]["envFrom"] = json!([{"secretRef": {"name": "settings"}}]);
+        let mut scene = Scene::calm(template);
+        let mut object = config_map("settings", json!({}), version, 0);
+        object["kind"] = json!("Secret");
+        without(&mut object, "/data");
+        object["metadata"]["managedFields"] = json!([managed("kubectl-create", 0, json!({"f:data": {"f:p": {}}}))]);
+        scene.objects = vec![object];
+        scene.judgement(1)
+    };
+    assert_eq!(secret(100).verdict, Same);
+    assert_eq!(secret(590).verdict, WrittenAfter);
+    assert!(secret(100).read.is_none() && secret(100).candidates.is_empty());
+}
+
+#[test]
+fn the_summary_is_the_worst_verdict_in_the_documented_order() {
+    let order = [
+        Missing,
+        KeyMissing,
+        Changed,
+        Mixed,
+        Recreated,
+        WrittenAfter,
+        WrittenDuring,
+        Unreadable,
+        Unknown,
+        LikelySame,
+        Refreshed,
+        Same,
+        OptionalAbsent,
+    ];
+    assert!(order.is_sorted());
+    let mut scene = Scene::calm(env_from());
+    scene.pods[0]["spec"]["containers"][0]["envFrom"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"configMapRef": {"name": "gone"}}));
+    assert_eq!(scene.judged(1).summary(), Some(Missing), "what is injected counts");
+}
