@@ -12,6 +12,7 @@ mod files;
 mod history;
 mod laws;
 mod layers;
+mod node;
 mod policy;
 mod readme;
 mod references;

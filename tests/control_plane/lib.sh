@@ -88,16 +88,24 @@ owner_lives() {
     runs "$pid" "$began"
 }
 
+# The directories of runners begin with this. The node's scripts have another, and an end_run of their own.
+prefix=run
+
+# Ends everything that belongs to the run directory $1, and removes it.
+end_run() {
+    end_recorded "$1"
+    rm -rf "$1"
+}
+
 # Ends what runners left behind that were killed. Directories made by `up` have no runner and are left alone.
 end_leftovers() {
     local dir
-    for dir in "$root"/run-*/; do
+    for dir in "$root/$prefix"-*/; do
         dir=${dir%/}
         [ -d "$dir" ] || continue
         owner_lives "$dir" && continue
         say "ending what the test run in $dir left behind"
-        end_recorded "$dir"
-        rm -rf "$dir"
+        end_run "$dir"
     done
 }
 
@@ -107,10 +115,57 @@ open_run() {
     exec 9>"$root/lock"
     flock 9
     end_leftovers
-    run=$root/run-$$
+    run=$root/$prefix-$$
     mkdir -m 700 "$run"
     echo "$$ $(start_time $$)" >"$run/runner"
     exec 9>&-
+}
+
+# ---------------------------------------------------------------- a runner
+
+# Ends everything that this shell started, however the shell ends.
+arm() {
+    DIES_WITH_RUNNER=yes
+    run=
+    command=
+    trap end_all EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    trap 'exit 129' HUP
+}
+
+end_all() {
+    local status=$? tries log
+    # Nothing may cut this short, not even that nobody reads the output any more.
+    trap '' INT TERM HUP PIPE
+    if [ -n "$command" ] && kill -0 "$command" 2>/dev/null; then
+        # The command leads a group of its own: end its children with it, first politely.
+        kill -TERM -- "-$command" 2>/dev/null || true
+        for ((tries = 0; tries < 50; tries++)); do
+            kill -0 -- "-$command" 2>/dev/null || break
+            sleep 0.1
+        done
+        kill -KILL -- "-$command" 2>/dev/null || true
+    fi
+    if [ -n "$run" ] && [ -d "$run" ]; then
+        if [ "$status" != 0 ] && [ -n "${SAFEROLLBACK_TEST_LOGS:-}" ]; then
+            mkdir -p "$SAFEROLLBACK_TEST_LOGS"
+            for log in "$run"/*/*.log; do
+                cp "$log" "$SAFEROLLBACK_TEST_LOGS/$(basename "$(dirname "$log")")-${log##*/}"
+            done
+        fi
+        end_run "$run"
+    fi
+    exit "$status"
+}
+
+# run_command COMMAND...: what the runner is for; ends the shell with the command's status.
+run_command() {
+    (record_and_exec "$run" command "$@" <&0) &
+    command=$!
+    local status=0
+    wait "$command" || status=$?
+    exit "$status"
 }
 
 # ---------------------------------------------------------------- ports
@@ -290,15 +345,16 @@ until_ok() {
     done
 }
 
-# finish_launch DIR: waits until the server answers, then starts the controllers.
+# finish_launch DIR [CONTROLLERS]: waits until the server answers, then starts the controllers.
 finish_launch() {
     local dir=$1 pki
+    # Nodes that are played by the tests send no heartbeat: the node lifecycle controller would call them dead.
+    local controllers=${2:-*,-node-lifecycle-controller}
     pki=$(<"$dir/pki-directory")
     until_ok "$dir" 60 request "$dir" GET /readyz
-    # Nodes are played by the tests and send no heartbeat: the node lifecycle controller would call them dead.
     start "$dir" kube-controller-manager "$tools/kube-controller-manager" --kubeconfig="$dir/kcm.kubeconfig" \
         --use-service-account-credentials --service-account-private-key-file="$pki/sa.key" --root-ca-file="$pki/ca.crt" \
-        --leader-elect=false --secure-port=0 --controllers='*,-node-lifecycle-controller' --kube-api-qps=500 --kube-api-burst=1000
+        --leader-elect=false --secure-port=0 --controllers="$controllers" --kube-api-qps=500 --kube-api-burst=1000
 }
 
 # ensure DIR PATH BODY: creates an object; once more is as good. A young server may still refuse the first try.
@@ -315,8 +371,15 @@ create_or_known() {
 
 # finish_controllers DIR: waits for the controllers, then marks the cluster as ours.
 finish_controllers() {
-    local dir=$1 marker node
-    until_ok "$dir" 60 request "$dir" GET /api/v1/namespaces/default/serviceaccounts/default
+    controllers_run "$1"
+    play_nodes "$1"
+    mark "$1"
+}
+
+controllers_run() { until_ok "$1" 60 request "$1" GET /api/v1/namespaces/default/serviceaccounts/default; }
+
+play_nodes() {
+    local dir=$1 node
     for node in node-a node-b; do
         ensure "$dir" /api/v1/nodes '{"metadata":{"name":"'$node'","labels":{"kubernetes.io/hostname":"'$node'","kubernetes.io/os":"linux"}},
           "status":{"capacity":{"cpu":"64","memory":"64Gi","pods":"1000"},"allocatable":{"cpu":"64","memory":"64Gi","pods":"1000"},
@@ -324,6 +387,10 @@ finish_controllers() {
         # Admission taints every new Node as not ready, and the controller that lifts that is off.
         until_ok "$dir" 20 request "$dir" PATCH "/api/v1/nodes/$node" -H 'Content-Type: application/merge-patch+json' -d '{"spec":{"taints":null}}'
     done
+}
+
+mark() {
+    local dir=$1 marker
     # Tests compare this value with the file before they write anything: no other cluster has it.
     marker=$(openssl rand -hex 16)
     echo "$marker" >"$dir/marker"

@@ -4,6 +4,7 @@ pub mod client;
 pub mod control_plane;
 pub mod incident;
 pub mod kubelet;
+pub mod node;
 pub mod player;
 pub mod product;
 pub mod proxy;
