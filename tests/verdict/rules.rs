@@ -216,10 +216,9 @@ fn rule_6_a_recomputed_name_shows_intent_only() {
         saferollback::core::digest::Content::from_object(&saferollback::core::object::Object(scene.objects[0].clone()));
     let name = saferollback::core::snapshot::name("settings", &content.unwrap(), 16);
     scene.objects[0]["metadata"]["name"] = json!(name);
-    for template in ["/spec/template"] {
-        set(&mut scene.workload, &format!("{template}/spec/containers/0/envFrom/0/configMapRef/name"), json!(name));
-        set(&mut scene.sets[0], &format!("{template}/spec/containers/0/envFrom/0/configMapRef/name"), json!(name));
-    }
+    let at = "/spec/template/spec/containers/0/envFrom/0/configMapRef/name";
+    set(&mut scene.workload, at, json!(name));
+    set(&mut scene.sets[0], at, json!(name));
     set(&mut scene.pods[0], "/spec/containers/0/envFrom/0/configMapRef/name", json!(name));
     scene.events.clear();
     scene.domain = Domain::default();
@@ -345,7 +344,7 @@ fn rule_11_pods_rewritten_at_admission_testify_nothing() {
 #[test]
 fn rule_11_containers_and_keys_must_be_the_templates() {
     // Would break: the same object, but read by another container, by other keys, or made optional.
-    let change: [(&str, fn(&mut Value)); 4] = [
+    let change: [Change; 4] = [
         ("other key", |p| p["spec"]["containers"][0]["env"][0]["valueFrom"]["configMapKeyRef"]["key"] = json!("B")),
         ("other container", |p| {
             p["spec"]["containers"][0]["name"] = json!("b");

@@ -232,7 +232,7 @@ impl World {
         };
         world.create(0, false);
         world.now += 15_300;
-        world.rollout(usize::from(steps.len() % 2 == 0));
+        world.rollout(usize::from(steps.len().is_multiple_of(2)));
         for step in steps {
             world.step(step);
         }
@@ -557,7 +557,7 @@ impl World {
                     for reason in ["Pulled", "Created", "Started"] {
                         let own = self.next();
                         // The kubelet holds the version of the binding, or one that it has seen since.
-                        let anchor = if own % 2 == 0 { self.pods[i].bound } else { self.pods[i].version };
+                        let anchor = if own.is_multiple_of(2) { self.pods[i].bound } else { self.pods[i].version };
                         self.events.push(event(&involved, reason, Some(&field), anchor, own, self.second()));
                     }
                     let taken = Taken { container, content: content.clone() };
