@@ -238,9 +238,10 @@ fn template_digests_ignore_spelling_and_nothing_else() {
     }
 }
 
-fn shown(history: &History) -> Vec<(u64, Vec<u64>, bool, Option<String>, String)> {
-    let row =
-        |r: &history::Revision| (r.number, r.former.clone(), r.current, r.damaged.clone(), r.object.name().to_string());
+fn shown(history: &History) -> Vec<String> {
+    let row = |r: &history::Revision| {
+        format!("{} {:?} {} {:?} {}", r.number, r.former, r.current, r.damaged, r.object.name())
+    };
     history.revisions.iter().map(row).collect()
 }
 

@@ -22,7 +22,8 @@ fn kubectls_sentences() {
     use Progress::*;
     let says = |change: fn(&mut Value)| deployment(&web(change), 7, None);
     assert_eq!(says(|_| {}), Done("deployment \"web\" successfully rolled out".into()));
-    let waiting: [(fn(&mut Value), &str); 5] = [
+    type Case = (fn(&mut Value), &'static str);
+    let waiting: [Case; 5] = [
         (|o| o["status"]["observedGeneration"] = json!(6), "Waiting for deployment spec update to be observed..."),
         (
             |o| o["status"]["updatedReplicas"] = json!(1),

@@ -10,6 +10,8 @@ use saferollback::core::recovery::{Candidate, Grade};
 use saferollback::core::snapshot::{self, LENGTHS, Snapshot};
 use serde_json::{Value, json};
 
+use crate::verdict::scene::Change;
+
 fn content(value: &str) -> Content {
     Content { data: [("A".to_string(), value.as_bytes().to_vec())].into(), binary: BTreeMap::new() }
 }
@@ -162,7 +164,7 @@ fn rule_26_an_existing_object_serves_only_if_it_is_the_same_immutable_and_ours()
         serves(|o| o["metadata"]["annotations"] = json!({"saferollback.dev/touched": "now"})),
         "metadata is writable"
     );
-    let spoilt: [(&str, fn(&mut Value)); 8] = [
+    let spoilt: [Change; 8] = [
         ("other bytes", |o| o["data"]["A"] = json!("2")),
         ("a key more", |o| o["data"]["B"] = json!("2")),
         ("the same bytes in the other field", |o| {

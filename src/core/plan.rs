@@ -89,9 +89,9 @@ pub fn make(seen: &Observed, history: &History, target: Judged, rules: &Rules) -
     let unpinned = pods_planned(seen, &target, Some(&target.revision));
     let mut decisions: Vec<Decision> =
         target.references.iter().map(|j| policy::decide(j, rules, unpinned.start > 0)).collect();
-    let pins = |decisions: &[Decision]| decisions.iter().any(|d| matches!(d.action, Action::Pin(_)));
-    // Already at the template, and no pin would change it: nothing would be written, so there is nothing to refuse.
-    let nothing_to_do = nothing_to_do || (!pins(&decisions) && pin::same(&wanted, &live));
+    // Already at the template, and what it names is good. Where it is not, "nothing to do" would be false comfort.
+    let all_kept = decisions.iter().all(|d| matches!(d.action, Action::Keep));
+    let nothing_to_do = nothing_to_do || (all_kept && pin::same(&wanted, &live));
     if nothing_to_do {
         decisions = target
             .references

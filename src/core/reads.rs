@@ -26,7 +26,7 @@ pub struct Span {
     pub who: String,
     /// Not later than the first read: sound.
     pub lower: Option<Anchor>,
-    /// At most [`NEAR`] after the first read: a hint.
+    /// At most [`NEAR`] after the first read: a hint, looked for where there is no sound bound.
     pub near: Option<Anchor>,
     /// Not earlier than the last read: sound.
     pub upper: Option<Anchor>,
@@ -118,35 +118,20 @@ fn raise(slot: &mut Option<Anchor>, version: u64, what: impl FnOnce() -> String)
 fn pod_span(case: &Case<'_>, revision: &Revision, pod: &Object, domain: Domain, used: &Use) -> Option<Span> {
     let run = run_of(pod, used)?;
     let own = pod.version();
-    let events = case.events_of(pod.uid());
     let mut lower: Option<Anchor> = None;
-    let mut near: Option<Anchor> = None;
     if domain.pods {
         // A Pod version above the Pod's own number is none: another store's, or forged.
         let held = |version: &u64| own.is_some_and(|own| *version <= own);
         if let Some(birth) = case.seen.pod_births.get(pod.uid()).copied().filter(held) {
             raise(&mut lower, birth, || format!("the version in which pod/{} was created", pod.name()));
         }
-        for event in events {
+        for event in case.events_of(pod.uid()) {
             if let Some(version) = event_anchor(event, used, run.restarts).filter(held) {
                 raise(&mut lower, version, || acted_on(event));
             }
         }
     }
-    // First read, for distances only: a restarted container's startedAt is a later one.
-    let first_read = if run.restarts == 0 { run.started.or(pod.created()) } else { pod.created() };
-    let soon = |time: Option<Timestamp>| matches!((first_read, time), (Some(f), Some(t)) if t <= f + NEAR);
-    if let Some(own) = own.filter(|_| domain.pods && soon(last_pod_change(pod))) {
-        raise(&mut near, own, || format!("the number of pod/{}, last changed within 5m of its start", pod.name()));
-    }
-    for event in events.iter().filter(|e| domain.events && soon(event_time(e))) {
-        if let Some(version) = event.version() {
-            raise(&mut near, version, || own_number(event));
-        }
-    }
-    if let Some((version, what)) = predecessor(case.history, revision, first_read).filter(|_| domain.replica_sets) {
-        raise(&mut near, version, || what);
-    }
+    let near = if lower.is_none() { near_of(case, revision, pod, domain, &run) } else { None };
     // A refreshed mount is read as long as the Pod lives: no number of today is above its last read.
     let refreshed = used.read == Read::RefreshedMount;
     let upper = own
@@ -165,6 +150,26 @@ fn pod_span(case: &Case<'_>, revision: &Revision, pod: &Object, domain: Domain, 
         node_unready: case.node_was_unready(pod),
         reported: run.reported,
     })
+}
+
+/// The best hint where nothing sound is left.
+fn near_of(case: &Case<'_>, revision: &Revision, pod: &Object, domain: Domain, run: &Run) -> Option<Anchor> {
+    let mut near: Option<Anchor> = None;
+    // First read, for distances only: a restarted container's startedAt is a later one.
+    let first_read = if run.restarts == 0 { run.started.or(pod.created()) } else { pod.created() };
+    let soon = |time: Option<Timestamp>| matches!((first_read, time), (Some(f), Some(t)) if t <= f + NEAR);
+    if let Some(own) = pod.version().filter(|_| domain.pods && soon(last_pod_change(pod))) {
+        raise(&mut near, own, || format!("the number of pod/{}, last changed within 5m of its start", pod.name()));
+    }
+    for event in case.events_of(pod.uid()).iter().filter(|e| domain.events && soon(event_time(e))) {
+        if let Some(version) = event.version() {
+            raise(&mut near, version, || own_number(event));
+        }
+    }
+    if let Some((version, what)) = predecessor(case.history, revision, first_read).filter(|_| domain.replica_sets) {
+        raise(&mut near, version, || what);
+    }
+    near
 }
 
 fn acted_on(event: &Object) -> String {

@@ -288,7 +288,18 @@ fn a_deleted_config_map_is_found_and_pinned() {
     let check = namespace.run(&["check", "web", "--to-revision", "2", "-o", "json"]).expect(3).document();
     assert_eq!(check["revisions"][0]["references"][0]["verdict"], "missing");
     let arguments = ["undo", "web", "--to-revision", "2", "-y", "-o", "json"];
-    let at_it = namespace.run(&arguments).expect(0).document();
+    // A search gives up after two seconds, which a busy machine may need: then the answer is a refusal, never "nothing
+    // to do", and asking again is safe.
+    let at_it = wait("a search that comes through", || {
+        let ran = namespace.run(&arguments);
+        let document = ran.document();
+        if ran.code == 3 {
+            assert_eq!((&document["outcome"], &document["written"]), (&json!("refused"), &json!([])), "{document:#}");
+            return None;
+        }
+        assert_eq!(ran.code, 0, "{document:#}");
+        Some(document)
+    });
     assert_eq!(at_it["actions"][0]["action"], "pin", "{at_it:#}");
     assert_eq!(at_it["actions"][0]["source"], "time-travel");
     let snapshot = namespace.at(CONFIGMAPS, &bound(&namespace)).get().ok();

@@ -3,5 +3,6 @@
 mod proofs;
 mod rules;
 pub mod scene;
+mod size;
 mod soundness;
 pub mod world;

@@ -344,7 +344,7 @@ fn rule_11_pods_rewritten_at_admission_testify_nothing() {
 #[test]
 fn rule_11_containers_and_keys_must_be_the_templates() {
     // Would break: the same object, but read by another container, by other keys, or made optional.
-    let change: [(&str, fn(&mut Value)); 4] = [
+    let change: [Change; 4] = [
         ("other key", |p| p["spec"]["containers"][0]["env"][0]["valueFrom"]["configMapKeyRef"]["key"] = json!("B")),
         ("other container", |p| {
             p["spec"]["containers"][0]["name"] = json!("b");

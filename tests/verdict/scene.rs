@@ -52,6 +52,9 @@ pub fn without(object: &mut Value, pointer: &str) {
     }
 }
 
+/// A change to an object, and what to call it.
+pub type Change = (&'static str, fn(&mut Value));
+
 // ---- templates -------------------------------------------------------------------------------------------------
 
 /// A template whose container `app` has these members besides name and image.
