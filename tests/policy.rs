@@ -327,11 +327,13 @@ fn c30_already_there_is_nothing_to_do() {
     let scene = same();
     let plan = scene.plan(2, &auto());
     assert!(plan.nothing_to_do && !plan.refused() && plan.snapshots.is_empty());
-    // Even where a content is lost: nothing would be written, so nothing is refused.
-    let mut edited = lost();
-    assert!(edited.plan(2, &auto()).nothing_to_do);
-    edited.workload["spec"]["paused"] = json!(true);
-    assert!(!edited.plan(2, &auto()).refused(), "a paused one too");
+    // Not where a content is lost: the next Pod would read something else, and "nothing to do" would hide it.
+    let edited = lost();
+    assert!(!edited.plan(2, &auto()).nothing_to_do && edited.plan(2, &auto()).refused());
+    assert!(edited.plan(2, &rules(Config::Live, Grade::Likely)).nothing_to_do, "asked for as it is");
+    let mut paused = same();
+    paused.workload["spec"]["paused"] = json!(true);
+    assert!(!paused.plan(2, &auto()).refused(), "a paused one too");
     // The same template with a pin is a write.
     assert!(!scene.plan(2, &rules(Config::Pin, Grade::Likely)).nothing_to_do);
     assert!(!scene.plan(1, &auto()).nothing_to_do);

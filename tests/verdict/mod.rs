@@ -3,6 +3,5 @@
 mod proofs;
 mod rules;
 pub mod scene;
-mod size;
 mod soundness;
 pub mod world;
