@@ -87,8 +87,10 @@ make_cgroups() {
     local dir=$1 name=$2 top controller
     echo "$name" >"$dir/cgroup"
     if [ -f /sys/fs/cgroup/cgroup.controllers ]; then
-        # As any kubelet does: children get a controller only where the root hands it on.
-        for controller in $(</sys/fs/cgroup/cgroup.controllers); do
+        # As any kubelet does: children get a controller only where the root hands it on. It stays so afterwards.
+        for controller in cpu cpuset memory hugetlb pids; do
+            grep -qw "$controller" /sys/fs/cgroup/cgroup.controllers || continue
+            ! grep -qw "$controller" /sys/fs/cgroup/cgroup.subtree_control || continue
             echo "+$controller" >/sys/fs/cgroup/cgroup.subtree_control ||
                 die "the control-group controller $controller cannot be handed on to a node: is this a container without a control-group root of its own?"
         done
@@ -209,11 +211,13 @@ configure() {
 }]}
 JSON
     # restrict_oom_score_adj: without CAP_SYS_RESOURCE, as in some sandboxes, no container would start otherwise.
+    # disable_apparmor: a loaded profile would stay in the machine's kernel.
     cat >"$etc/containerd.toml" <<TOML
 version = 2
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "registry.invalid/saferollback/pause:1"
   restrict_oom_score_adj = true
+  disable_apparmor = true
   [plugins."io.containerd.grpc.v1.cri".containerd]
     snapshotter = "SNAPSHOTTER"
   [plugins."io.containerd.grpc.v1.cri".cni]

@@ -6,7 +6,8 @@ use crate::support::control_plane::wait;
 use crate::support::incident;
 use crate::support::node::{self, Node};
 use serde_json::json;
-use std::fs;
+use std::time::Duration;
+use std::{fs, thread};
 
 /// The usual `kubectl apply -f folder/`: a kubelet reads the API late, so the order of numbers alone is no proof.
 #[test]
@@ -34,6 +35,8 @@ fn a_config_map_that_comes_late_is_said_to_be_perhaps_only_late() {
         let state = &pods.first()?["status"]["containerStatuses"][0]["state"];
         (state["waiting"]["reason"] == "CreateContainerConfigError").then_some(())
     });
+    // Times in the API are whole seconds: within one of them the ConfigMap is not younger than the Pod.
+    thread::sleep(Duration::from_secs(2));
     namespace.all(CONFIGMAPS).create(&incident::settings("v1", "true")).ok();
     incident::rolled_out(&namespace, "web");
     let said: Vec<_> = node::all_said(&namespace, "web").into_values().map(|said| said.settings()).collect();
