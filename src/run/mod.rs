@@ -6,6 +6,8 @@ pub mod observe;
 pub mod travel;
 pub mod undo;
 pub mod wait;
+mod ways;
+mod writes;
 
 use std::path::PathBuf;
 

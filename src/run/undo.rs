@@ -7,27 +7,28 @@ use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::cluster::read::{Resource, Select};
 use crate::cluster::write::{Ban, WriteError};
 use crate::core::history::{History, NoSuchRevision};
 use crate::core::object::Object;
-use crate::core::observed::{Domain, Lookup, Observed, Origin};
+use crate::core::observed::{Domain, Observed};
 use crate::core::patch;
 use crate::core::pin;
 use crate::core::plan::{self, Plan, Refusal};
 use crate::core::policy::{Action, Code, Config, Rules};
 use crate::core::recovery::Grade;
 use crate::core::references::Kind;
-use crate::core::report::{self, Document, DocumentKind, Moment, Outcome, Undo, WayOn, WrittenObject};
+use crate::core::report::{self, Document, DocumentKind, Moment, Outcome, Undo, WrittenObject};
 use crate::core::snapshot;
 use crate::core::workload::Target;
 use crate::run::check::because;
 use crate::run::observe::Observation;
 use crate::run::wait::{self, Ended};
 use crate::run::{Failure, Phase, Scene, Source, Voice};
+use crate::run::{ways, writes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DryRun {
@@ -134,7 +135,7 @@ impl Run<'_> {
             let patch = patch::workload(&seen.workload, &self.plan);
             let pod = patch::trial_pod(&seen.workload, &self.plan);
             let (namespace, name) = (seen.workload.namespace().to_string(), seen.workload.name().to_string());
-            let creates = join_all(self.plan.snapshots.iter().map(|s| existing_or_new(cluster, &namespace, s)));
+            let creates = join_all(self.plan.snapshots.iter().map(|s| writes::existing_or_new(cluster, &namespace, s)));
             let (creates, pods, patched, pod) = tokio::join!(
                 creates,
                 cluster.list_one(Resource::Pods, &namespace),
@@ -150,8 +151,8 @@ impl Run<'_> {
             let mut taken = false;
             for answer in creates {
                 match answer {
-                    Ok(Standing::New | Standing::Ours) => {}
-                    Ok(Standing::Taken) => taken = true,
+                    Ok(writes::Standing::New | writes::Standing::Ours) => {}
+                    Ok(writes::Standing::Taken) => taken = true,
                     Err(error) => self.deny("a snapshot", &error)?,
                 }
             }
@@ -166,7 +167,7 @@ impl Run<'_> {
             match patched {
                 Err(WriteError::TestFailed { .. } | WriteError::Conflict { .. }) if tries > 0 => {
                     tries -= 1;
-                    if let Some(changed) = reread(cluster, seen).await? {
+                    if let Some(changed) = writes::reread(cluster, seen).await? {
                         return Ok(Some(changed));
                     }
                     continue;
@@ -199,7 +200,7 @@ impl Run<'_> {
     /// A denied dry run is a refusal; a broken connection is a failure.
     fn deny(&mut self, what: &str, error: &WriteError) -> Result<(), Failure> {
         match error {
-            error if denied(error) || matches!(error, WriteError::TestFailed { .. }) => {
+            error if writes::denied(error) || matches!(error, WriteError::TestFailed { .. }) => {
                 let message = format!("the API server would not accept {what}: {error}");
                 self.plan.refusals.push(Refusal { code: Code::DryRunDenied, reference: None, verdict: None, message });
                 Ok(())
@@ -233,7 +234,7 @@ impl Run<'_> {
         let name = seen.workload.name().to_string();
         self.voice.phase(Phase::Snapshots);
         let snapshots = self.plan.snapshots.clone();
-        let made = join_all(snapshots.iter().map(|s| ensure(cluster, &namespace, s))).await;
+        let made = join_all(snapshots.iter().map(|s| writes::ensure(cluster, &namespace, s))).await;
         let mut broken = None;
         for (snapshot, made) in snapshots.iter().zip(made) {
             match made {
@@ -244,7 +245,7 @@ impl Run<'_> {
                     self.note_written("ConfigMap", &made.object);
                 }
                 // Whether it exists is not known, or the server was not there: no answer, so no refusal either.
-                Err(Failure::Write(error)) if !denied(&error) => broken = Some(Failure::Write(error)),
+                Err(Failure::Write(error)) if !writes::denied(&error) => broken = Some(Failure::Write(error)),
                 Err(error @ Failure::Read(_)) => broken = Some(error),
                 Err(error) => {
                     // Nothing of the workload is written; what was created is listed and used by the next run.
@@ -300,7 +301,7 @@ impl Run<'_> {
                 }
                 Err(WriteError::TestFailed { .. } | WriteError::Conflict { .. } | WriteError::NotFound { .. }) => {
                     self.voice.phase(Phase::Snapshots);
-                    if let Some(changed) = reread(cluster, seen).await? {
+                    if let Some(changed) = writes::reread(cluster, seen).await? {
                         return Ok(self.conflict(seen, &changed));
                     }
                 }
@@ -319,7 +320,7 @@ impl Run<'_> {
                     let stale = wait::progress_stamp(&seen.workload);
                     return self.watch(cluster, seen, &arrived, stale, "done").await;
                 }
-                Err(error) if !denied(&error) => {
+                Err(error) if !writes::denied(&error) => {
                     self.voice.phase(Phase::Snapshots);
                     return Err(error.into());
                 }
@@ -440,7 +441,9 @@ impl Run<'_> {
             .flat_map(|p| p.items_at("/status/containerStatuses"))
             .filter_map(|c| c.get("restartCount").and_then(Value::as_i64))
             .sum();
-        let wanted = seen.workload.int_at("/spec/replicas").unwrap_or(1);
+        // An autoscaler may have moved it meanwhile.
+        let now = cluster.get(Resource::Deployments, seen.workload.namespace(), seen.workload.name()).await?;
+        let wanted = now.as_ref().unwrap_or(&seen.workload).int_at("/spec/replicas").unwrap_or(1);
         let word = if restarts == 1 { "restart" } else { "restarts" };
         let line = format!("{} of {wanted} Pods started with the pinned content, {restarts} {word}", mine.len());
         Ok(if i64::try_from(mine.len()).is_ok_and(|n| n >= wanted) { Ok(Some(line)) } else { Err(line) })
@@ -478,9 +481,9 @@ impl Run<'_> {
                     message: r.message.clone(),
                 })
                 .collect(),
-            ways_on: self.ways_on(seen),
+            ways_on: ways::ways_on(plan, self.request),
             looked_in: report::looked_in(seen, plan),
-            not_looked_in: if plan.refused() { not_looked_in(plan) } else { Vec::new() },
+            not_looked_in: if plan.refused() { ways::not_looked_in(plan) } else { Vec::new() },
             also_reading: plan.also_reading.clone(),
             patch: patch::workload(&seen.workload, plan),
             written: self.written.clone(),
@@ -504,175 +507,4 @@ impl Run<'_> {
         manifests.push(patch::manifest(&seen.workload, &self.plan));
         Undone { document: self.document(seen, kind, outcome, exit_code), manifests }
     }
-
-    /// Only what can work here.
-    fn ways_on(&self, seen: &Observed) -> Vec<WayOn> {
-        if !self.plan.refused() {
-            return Vec::new();
-        }
-        let command = |more: &[String]| {
-            let mut argv: Vec<String> = ["kubectl", "saferollback", "undo"].map(String::from).to_vec();
-            argv.extend(self.request.words.iter().cloned());
-            argv.extend(["--to-revision".to_string(), self.plan.to.to_string()]);
-            argv.extend(self.request.typed.iter().cloned());
-            argv.extend(more.iter().cloned());
-            argv
-        };
-        let refused = |code: Code| self.plan.refusals.iter().filter(move |r| r.code == code);
-        let mut ways = Vec::new();
-        if refused(Code::ContentNotProven).next().is_some() {
-            ways.push(WayOn {
-                id: "require-likely",
-                why: "likely is enough for you".into(),
-                argv: command(&["--require=likely".into()]),
-            });
-        }
-        let blocking = |r: &&Refusal| {
-            matches!(
-                r.code,
-                Code::ContentNotFound | Code::ContentNotProven | Code::Missing | Code::KeyMissing | Code::GivenNotFound
-            )
-        };
-        for refusal in self.plan.refusals.iter().filter(blocking) {
-            let Some(name) = refusal.reference.as_deref().and_then(|r| r.strip_prefix("ConfigMap/")) else { continue };
-            ways.push(WayOn {
-                id: "use-file",
-                why: "you have the old content in a file or in git".into(),
-                argv: command(&["--use".into(), format!("{name}=FILE")]),
-            });
-            let judgement = self.plan.target.references.iter().find(|j| j.reference.name == name);
-            let candidates = judgement.map_or(&[][..], |j| &j.candidates);
-            for candidate in candidates.iter().filter(|c| c.origin != Origin::Live).take(3) {
-                let whence = match candidate.origin {
-                    Origin::LastApplied => "it was last applied with kubectl, at an unknown time".to_string(),
-                    Origin::TimeTravel => "a version from the API history, not known to be the one".into(),
-                    _ => "a version from the files, not known to be the one".into(),
-                };
-                let digest = candidate.digest.short();
-                ways.push(WayOn {
-                    id: "use-digest",
-                    why: whence,
-                    argv: command(&["--use".into(), format!("{name}={}", digest.trim_end_matches("..."))]),
-                });
-            }
-        }
-        let exists = seen.objects.values().all(|l| matches!(l, Lookup::Found(_)));
-        let others = [Code::Paused, Code::Terminating, Code::DryRunDenied];
-        if exists
-            && !self.plan.refusals.iter().any(|r| others.contains(&r.code))
-            && !self.plan.refusals.iter().any(|r| r.code == Code::KeyMissing)
-        {
-            let stay = self.plan.target.pods.iter().filter(|p| !p.terminating).count();
-            let why = match stay {
-                0 => "let new Pods read the configuration as it is today".to_string(),
-                1 => "only stop the failing rollout: the 1 Pod stays, the next one may fail".into(),
-                n => format!("only stop the failing rollout: the {n} Pods stay, the next one may fail"),
-            };
-            ways.push(WayOn { id: "config-live", why, argv: command(&["--config=live".into()]) });
-        }
-        ways
-    }
-}
-
-fn not_looked_in(plan: &Plan) -> Vec<String> {
-    let pods = plan.target.pods.iter().any(|p| !p.terminating);
-    let mut places = vec!["Helm releases".to_string()];
-    if pods {
-        places.insert(0, "the environment of running Pods".into());
-    }
-    places
-}
-
-/// Did the server say no, to this request as it stands? Anything else is a failure: the answer may be another next time.
-fn denied(error: &WriteError) -> bool {
-    matches!(error, WriteError::Forbidden { .. } | WriteError::Denied { .. } | WriteError::Invalid { .. })
-}
-
-enum Standing {
-    New,
-    Ours,
-    Taken,
-}
-
-/// A dry-run create, and what stands there already.
-async fn existing_or_new(
-    cluster: &Cluster,
-    namespace: &str,
-    wanted: &snapshot::Snapshot,
-) -> Result<Standing, WriteError> {
-    match cluster.create(Resource::ConfigMaps, namespace, &wanted.body, true).await {
-        Ok(_) => Ok(Standing::New),
-        Err(WriteError::AlreadyExists { asked }) => {
-            match cluster.get(Resource::ConfigMaps, namespace, &wanted.name).await {
-                Ok(Some(object)) if snapshot::serves(&object, wanted) => Ok(Standing::Ours),
-                Ok(_) => Ok(Standing::Taken),
-                Err(error) => Err(WriteError::Conflict { asked, message: error.to_string() }),
-            }
-        }
-        Err(error) => Err(error),
-    }
-}
-
-struct Made {
-    object: Object,
-    created: bool,
-}
-
-/// Creates the snapshot, or takes the one that is there: `AlreadyExists` is success only for equal, immutable, ours. One
-/// that is used again is touched, so that nothing prunes it in between.
-async fn ensure(cluster: &Cluster, namespace: &str, wanted: &snapshot::Snapshot) -> Result<Made, Failure> {
-    let answer = cluster.create(Resource::ConfigMaps, namespace, &wanted.body, false).await;
-    let lost = match answer {
-        Ok(object) => return Ok(Made { object, created: true }),
-        Err(WriteError::AlreadyExists { .. }) => None,
-        Err(error) if error.outcome_unknown() => Some(error),
-        Err(error) => return Err(error.into()),
-    };
-    let existing = cluster.get(Resource::ConfigMaps, namespace, &wanted.name).await?;
-    match (existing, lost) {
-        (Some(object), Some(_)) if snapshot::serves(&object, wanted) => Ok(Made { object, created: true }),
-        (Some(object), None) if snapshot::serves(&object, wanted) => {
-            let touch = json!({
-                "metadata": {
-                    "uid": object.uid(),
-                    "annotations": { snapshot::TOUCHED: Timestamp::now().to_string() },
-                }
-            });
-            let object = cluster.merge_patch(Resource::ConfigMaps, namespace, &wanted.name, &touch, false).await?;
-            Ok(Made { object, created: false })
-        }
-        (None, Some(error)) => Err(error.into()),
-        _ => Err(Failure::Given(format!("configmap/{} exists with other content", wanted.name))),
-    }
-}
-
-/// Reads the workload again after a failed precondition. Returns the fields that the plan rests on and that changed, or
-/// nothing where only annotations came or went: then the same plan holds.
-async fn reread(cluster: &Cluster, seen: &mut Observed) -> Result<Option<Vec<String>>, Failure> {
-    let now = cluster.get(Resource::Deployments, seen.workload.namespace(), seen.workload.name()).await?;
-    let Some(now) = now else { return Ok(Some(vec!["/metadata (it was deleted)".into()])) };
-    let changed = changed_fields(&seen.workload, &now);
-    if !changed.is_empty() {
-        return Ok(Some(changed));
-    }
-    seen.workload = now;
-    Ok(None)
-}
-
-/// Fields of the workload that the plan rests on and that are no longer as they were read.
-fn changed_fields(read: &Object, now: &Object) -> Vec<String> {
-    let mut fields = Vec::new();
-    for pointer in ["/metadata/uid", "/spec/paused", "/spec/strategy"] {
-        if read.0.pointer(pointer) != now.0.pointer(pointer) {
-            fields.push(pointer.to_string());
-        }
-    }
-    let template = |o: &Object| o.0.pointer("/spec/template").cloned().unwrap_or_default();
-    let (before, after) = (template(read), template(now));
-    if before != after {
-        let inner = pin::difference(&before, &after);
-        let inner = if inner.is_empty() { vec![String::new()] } else { inner };
-        fields.extend(inner.into_iter().map(|f| format!("/spec/template{f}")));
-    }
-    fields
 }

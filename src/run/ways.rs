@@ -1,0 +1,85 @@
+//! What a refused undo can offer: only what can work here.
+
+use crate::core::observed::Origin;
+use crate::core::plan::{Plan, Refusal};
+use crate::core::policy::Code;
+use crate::core::report::WayOn;
+use crate::run::undo::Request;
+
+/// Only what can work here.
+pub fn ways_on(plan: &Plan, request: &Request) -> Vec<WayOn> {
+    if !plan.refused() {
+        return Vec::new();
+    }
+    let command = |more: &[String]| {
+        let mut argv: Vec<String> = ["kubectl", "saferollback", "undo"].map(String::from).to_vec();
+        argv.extend(request.words.iter().cloned());
+        argv.extend(["--to-revision".to_string(), plan.to.to_string()]);
+        argv.extend(request.typed.iter().cloned());
+        argv.extend(more.iter().cloned());
+        argv
+    };
+    let refused = |code: Code| plan.refusals.iter().filter(move |r| r.code == code);
+    let mut ways = Vec::new();
+    if refused(Code::ContentNotProven).next().is_some() {
+        ways.push(WayOn {
+            id: "require-likely",
+            why: "likely is enough for you".into(),
+            argv: command(&["--require=likely".into()]),
+        });
+    }
+    let blocking = |r: &&Refusal| {
+        matches!(
+            r.code,
+            Code::ContentNotFound | Code::ContentNotProven | Code::Missing | Code::KeyMissing | Code::GivenNotFound
+        )
+    };
+    for refusal in plan.refusals.iter().filter(blocking) {
+        let Some(name) = refusal.reference.as_deref().and_then(|r| r.strip_prefix("ConfigMap/")) else { continue };
+        ways.push(WayOn {
+            id: "use-file",
+            why: "you have the old content in a file or in git".into(),
+            argv: command(&["--use".into(), format!("{name}=FILE")]),
+        });
+        let judgement = plan.target.references.iter().find(|j| j.reference.name == name);
+        let candidates = judgement.map_or(&[][..], |j| &j.candidates);
+        for candidate in candidates.iter().filter(|c| c.origin != Origin::Live).take(3) {
+            let whence = match candidate.origin {
+                Origin::LastApplied => "it was last applied with kubectl, at an unknown time".to_string(),
+                Origin::TimeTravel => "a version from the API history, not known to be the one".into(),
+                _ => "a version from the files, not known to be the one".into(),
+            };
+            let digest = candidate.digest.short();
+            ways.push(WayOn {
+                id: "use-digest",
+                why: whence,
+                argv: command(&["--use".into(), format!("{name}={}", digest.trim_end_matches("..."))]),
+            });
+        }
+    }
+    let exists = plan.target.references.iter().all(|j| j.live.is_some());
+    let others = [Code::Paused, Code::Terminating, Code::DryRunDenied];
+    if exists
+        && !plan.refusals.iter().any(|r| others.contains(&r.code))
+        && !plan.refusals.iter().any(|r| r.code == Code::KeyMissing)
+    {
+        let stay = plan.target.pods.iter().filter(|p| !p.terminating).count();
+        let why = match stay {
+            0 => "let new Pods read the configuration as it is today".to_string(),
+            1 => "only stop the failing rollout: the 1 Pod stays, the next one may fail".into(),
+            n => format!("only stop the failing rollout: the {n} Pods stay, the next one may fail"),
+        };
+        ways.push(WayOn { id: "config-live", why, argv: command(&["--config=live".into()]) });
+    }
+    ways
+}
+
+/// Places with the old content that this version does not look into.
+pub fn not_looked_in(plan: &Plan) -> Vec<String> {
+    let pods = plan.target.pods.iter().any(|p| !p.terminating);
+    let mut places = vec!["Helm releases".to_string()];
+    if pods {
+        places.insert(0, "the environment of running Pods".into());
+    }
+    places
+}

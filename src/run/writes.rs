@@ -1,0 +1,107 @@
+//! Single writes of an undo, each with the look that tells what it did.
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::cluster::Cluster;
+use crate::cluster::read::Resource;
+use crate::cluster::write::WriteError;
+use crate::core::object::Object;
+use crate::core::observed::Observed;
+use crate::core::pin;
+use crate::core::snapshot;
+use crate::run::Failure;
+
+/// Did the server say no, to this request as it stands? Anything else is a failure: the answer may be another next time.
+pub fn denied(error: &WriteError) -> bool {
+    matches!(error, WriteError::Forbidden { .. } | WriteError::Denied { .. } | WriteError::Invalid { .. })
+}
+
+pub enum Standing {
+    New,
+    Ours,
+    Taken,
+}
+
+/// A dry-run create, and what stands there already.
+pub async fn existing_or_new(
+    cluster: &Cluster,
+    namespace: &str,
+    wanted: &snapshot::Snapshot,
+) -> Result<Standing, WriteError> {
+    match cluster.create(Resource::ConfigMaps, namespace, &wanted.body, true).await {
+        Ok(_) => Ok(Standing::New),
+        Err(WriteError::AlreadyExists { asked }) => {
+            match cluster.get(Resource::ConfigMaps, namespace, &wanted.name).await {
+                Ok(Some(object)) if snapshot::serves(&object, wanted) => Ok(Standing::Ours),
+                Ok(_) => Ok(Standing::Taken),
+                Err(error) => Err(WriteError::Conflict { asked, message: error.to_string() }),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+pub struct Made {
+    pub object: Object,
+    pub created: bool,
+}
+
+/// Creates the snapshot, or takes the one that is there: `AlreadyExists` is success only for equal, immutable, ours. One
+/// that is used again is touched, so that nothing prunes it in between.
+pub async fn ensure(cluster: &Cluster, namespace: &str, wanted: &snapshot::Snapshot) -> Result<Made, Failure> {
+    let answer = cluster.create(Resource::ConfigMaps, namespace, &wanted.body, false).await;
+    let lost = match answer {
+        Ok(object) => return Ok(Made { object, created: true }),
+        Err(WriteError::AlreadyExists { .. }) => None,
+        Err(error) if error.outcome_unknown() => Some(error),
+        Err(error) => return Err(error.into()),
+    };
+    let existing = cluster.get(Resource::ConfigMaps, namespace, &wanted.name).await?;
+    match (existing, lost) {
+        (Some(object), Some(_)) if snapshot::serves(&object, wanted) => Ok(Made { object, created: true }),
+        (Some(object), None) if snapshot::serves(&object, wanted) => {
+            let touch = json!({
+                "metadata": {
+                    "uid": object.uid(),
+                    "annotations": { snapshot::TOUCHED: Timestamp::now().to_string() },
+                }
+            });
+            let object = cluster.merge_patch(Resource::ConfigMaps, namespace, &wanted.name, &touch, false).await?;
+            Ok(Made { object, created: false })
+        }
+        (None, Some(error)) => Err(error.into()),
+        _ => Err(Failure::Given(format!("configmap/{} exists with other content", wanted.name))),
+    }
+}
+
+/// Reads the workload again after a failed precondition. Returns the fields that the plan rests on and that changed, or
+/// nothing where only annotations came or went: then the same plan holds.
+pub async fn reread(cluster: &Cluster, seen: &mut Observed) -> Result<Option<Vec<String>>, Failure> {
+    let now = cluster.get(Resource::Deployments, seen.workload.namespace(), seen.workload.name()).await?;
+    let Some(now) = now else { return Ok(Some(vec!["/metadata (it was deleted)".into()])) };
+    let changed = changed_fields(&seen.workload, &now);
+    if !changed.is_empty() {
+        return Ok(Some(changed));
+    }
+    seen.workload = now;
+    Ok(None)
+}
+
+/// Fields of the workload that the plan rests on and that are no longer as they were read.
+pub fn changed_fields(read: &Object, now: &Object) -> Vec<String> {
+    let mut fields = Vec::new();
+    for pointer in ["/metadata/uid", "/spec/paused", "/spec/strategy"] {
+        if read.0.pointer(pointer) != now.0.pointer(pointer) {
+            fields.push(pointer.to_string());
+        }
+    }
+    let template = |o: &Object| o.0.pointer("/spec/template").cloned().unwrap_or_default();
+    let (before, after) = (template(read), template(now));
+    if before != after {
+        let inner = pin::difference(&before, &after);
+        let inner = if inner.is_empty() { vec![String::new()] } else { inner };
+        fields.extend(inner.into_iter().map(|f| format!("/spec/template{f}")));
+    }
+    fields
+}
