@@ -265,7 +265,7 @@ fn the_schemas_words_are_the_programs() {
     let tokens = source("core/report.rs");
     let kinds = rust::body(&tokens, &["enum", "DocumentKind"]).iter().filter_map(Token::word).map(str::to_string);
     assert_eq!(kinds.collect::<BTreeSet<_>>(), enumerated("/properties/kind/enum"));
-    let ids: BTreeSet<String> = after(&source("run/undo.rs"), "id");
+    let ids: BTreeSet<String> = after(&source("run/ways.rs"), "id");
     assert_eq!(ids, enumerated("/$defs/wayOn/properties/id/enum"));
 }
 
