@@ -69,4 +69,11 @@ fn the_recorded_incident_is_what_a_control_plane_answers() {
     let undo = undo.expect(0).document();
     assert_eq!(undo["actions"][0]["grade"], "proof", "{undo:#}");
     assert_eq!(undo["written"], json!([]));
+
+    // The objects to apply are accepted by a server that knows nothing of the plan.
+    let objects = product::run(&["undo", "web", "--to-revision", "1", "-o", "yaml", "--from-file", &files]).expect(0);
+    let manifest = scratch.path().join("objects.yaml");
+    fs::write(&manifest, objects.stdout).expect("the objects can be written");
+    let applied = namespace.kubectl(&["apply", "--dry-run=server", "-f", &manifest.display().to_string()]);
+    assert!(applied.status.success(), "{applied:?}");
 }
