@@ -5,7 +5,7 @@ use crate::core::digest::Content;
 use crate::core::evidence::{self, CLOCK_MARGIN, Case, FLAG_MARGIN, Namesake};
 use crate::core::history::Revision;
 use crate::core::object::Object;
-use crate::core::reads::Span;
+use crate::core::reads::{Anchor, Span};
 use crate::core::recovery::{Earlier, Grade};
 use crate::core::references::{Kind, Read, Use};
 use crate::core::verdict::Verdict;
@@ -67,7 +67,7 @@ pub fn judge<'a>(
     }
 
     // The refuter before any number that confirms (rule 3). It proves a write, not other bytes.
-    let above = |anchor: &crate::core::reads::Anchor| version.is_some_and(|v| v > anchor.version);
+    let above = |anchor: &Anchor| version.is_some_and(|v| v > anchor.version);
     let refuted = span.upper.as_ref().filter(|upper| above(upper));
     if refuted.is_none()
         && let (Some(version), Some(lower)) = (version, &span.lower)

@@ -196,6 +196,8 @@ fn rule_5_revisions_name_it_too() {
     let mut scene = Scene::retired(env_from());
     scene.recreate(data("1"), 450, 1500);
     assert_eq!(scene.verdict(2), Recreated);
+    let facts = scene.judgement(2).facts;
+    assert!(facts[0].detail.contains("revision 1,") && !facts[0].detail.contains("late"), "{facts:?}");
 }
 
 #[test]
@@ -235,8 +237,20 @@ fn rule_7_of_several_owners_of_the_flag_the_earliest_counts_and_none_is_no_proof
     scene.domain = Domain::default();
     scene.immutable(10).immutable(1500);
     assert_eq!(scene.verdict(1), Same);
-    scene.objects[0]["metadata"]["managedFields"][1]["time"] = Value::Null;
+    scene.objects[0]["metadata"]["managedFields"][2]["time"] = Value::Null;
     assert_ne!(scene.verdict(1), Same, "an owner without a time may be the first");
+}
+
+#[test]
+fn rule_7_whole_second_stamps_hide_a_second() {
+    // Would break: edited and frozen at 998.9, Pod at 1000.0, a kubelet two seconds late: it read the state before.
+    for (at, verdict) in [(997, Same), (998, WrittenDuring)] {
+        let mut scene = Scene::retired(env_from());
+        scene.events.clear();
+        scene.domain = Domain::default();
+        scene.immutable(at);
+        assert_eq!(scene.verdict(1) == Same, verdict == Same, "{at}: {:?}", scene.verdict(1));
+    }
 }
 
 #[test]
@@ -459,7 +473,7 @@ fn rule_13_a_restart_with_only_its_own_events_left_says_nothing_of_the_first_sta
     for template in [env_from(), sub_path("A")] {
         let mut scene = restarted(template, 3000);
         scene.events = vec![event(&scene.pods[0], "Pulled", Some("spec.containers{app}"), 350, 355, 3000)];
-        scene.write(data("late"), 300, 2500);
+        scene.overwrite(data("late"), 300).no_past();
         assert_ne!(scene.verdict(1), Same);
     }
 }
@@ -718,6 +732,16 @@ fn retired_without_pods_the_first_scheduled_event_decides() {
         without(|s| for e in &mut s.events {
             let name = e["involvedObject"]["name"].as_str().unwrap().replace("-aaaaa", "-x-aaaaa");
             e["involvedObject"]["name"] = json!(name);
+        }),
+        Same
+    );
+    // Would break: a Pod made by hand under such a name, without the five letters of a ReplicaSet's.
+    assert_ne!(
+        without(|s| {
+            for e in &mut s.events {
+                let name = e["involvedObject"]["name"].as_str().unwrap().replace("-aaaaa", "-by-hand");
+                e["involvedObject"]["name"] = json!(name.replace("-by-", "-"));
+            }
         }),
         Same
     );
