@@ -171,7 +171,9 @@ pub fn judge(
         Some(Lookup::Absent) => absent(&mut judgement),
         None => return judgement.unreadable("read", "it was not read".into()),
     }
-    judgement.unanchored = matches!(judgement.verdict, Verdict::Unknown | Verdict::LikelySame)
+    // For an edited object the bound decides how well an earlier version is known.
+    let open = [Verdict::Unknown, Verdict::LikelySame, Verdict::WrittenAfter, Verdict::WrittenDuring];
+    judgement.unanchored = open.contains(&judgement.verdict)
         && spans.iter().flat_map(|(_, spans)| spans).any(|s| s.pod.is_some() && s.lower.is_none());
     if let Some(pod) = &witnesses.rewritten {
         rewritten(&mut judgement, pod);

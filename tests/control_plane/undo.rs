@@ -71,6 +71,18 @@ fn without_events_and_pod_history_the_content_is_likely() {
     assert_eq!(snapshot["data"], incident::settings("v1", "true")["data"]);
 }
 
+/// Without this lost Events would cost the proof although the API still knows the Pods' own past.
+#[test]
+fn without_events_the_pods_past_still_proves() {
+    let namespace = ControlPlane::main().namespace("pod-past");
+    let _player = incident::start(&namespace, incident::AGED);
+    incident::trap(&namespace);
+    namespace.all(EVENTS).delete(&json!({})).ok();
+    let arguments = ["undo", "web", "--to-revision", "1", "--require=proof", "-y", "-o", "json"];
+    let undone = namespace.run(&arguments).expect(0).document();
+    assert_eq!((&undone["actions"][0]["action"], &undone["actions"][0]["grade"]), (&json!("pin"), &json!("proof")));
+}
+
 /// Without this the tool would guess where nothing is known, or write on the way to saying so.
 #[test]
 fn content_that_is_nowhere_is_refused_without_a_write() {
