@@ -3,7 +3,7 @@
 use crate::support::client::{CONFIGMAPS, DEPLOYMENTS, EVENTS, NAMESPACES, REPLICASETS, Resource};
 use crate::support::control_plane::{ControlPlane, Namespace, version, wait};
 use crate::support::incident;
-use crate::support::kubelet::Play;
+use crate::support::kubelet::{Health, Play};
 use crate::support::player::Player;
 use crate::support::product::Ran;
 use crate::support::proxy::{Act, Passing, Proxy};
@@ -407,6 +407,35 @@ fn a_taken_snapshot_name_is_made_longer() {
     assert_eq!(bound(&namespace), longer);
     assert_eq!(version(&namespace.at(CONFIGMAPS, &name).get().ok()), version(&theirs), "theirs is not touched");
     assert_eq!(namespace.at(CONFIGMAPS, longer).get().ok()["data"], incident::settings("v1", "true")["data"]);
+}
+
+/// Without this a rollback whose Pods never start would end in silence, or look like success.
+#[test]
+fn a_rollout_that_fails_says_why() {
+    let namespace = ControlPlane::main().namespace("fails");
+    let player = incident::start(&namespace, Duration::ZERO);
+    incident::trap(&namespace);
+    drop(player);
+    let stuck = Health::Waiting { reason: "CreateContainerConfigError", message: "configmap is not there" };
+    let _player = Player::run(&namespace, move |pod| {
+        let name = &pod["spec"]["containers"][0]["envFrom"][0]["configMapRef"]["name"];
+        name.as_str().is_some_and(|n| n.contains("-sr-")).then(|| Play::new(stuck.clone()))
+    });
+    let arguments = ["undo", "web", "--to-revision", "1", "-y", "-o", "json", "--timeout", "3s"];
+    let late = namespace.run(&arguments).expect(4);
+    assert_eq!(late.document()["outcome"], "timed-out");
+    for word in
+        ["error: timed out waiting for deployment \"web\"", "CreateContainerConfigError", "configmap is not there"]
+    {
+        assert!(late.stderr.contains(word), "{word}: {}", late.stderr);
+    }
+    // The same command finds nothing to write and goes on waiting, by the workload's own deadline.
+    let deadline = json!({"spec": {"progressDeadlineSeconds": 1}});
+    namespace.at(DEPLOYMENTS, "web").merge_patch(&deadline).ok();
+    let failed = namespace.run(&["undo", "web", "--to-revision", "1", "-y", "-o", "json"]).expect(4);
+    assert_eq!(failed.document()["outcome"], "failed");
+    assert!(failed.stderr.contains("exceeded its progress deadline"), "{}", failed.stderr);
+    assert_eq!(writes(&namespace).len(), 2, "one snapshot, one patch, and nothing twice");
 }
 
 /// Without this a look at the plan could change something.
