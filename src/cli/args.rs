@@ -84,7 +84,7 @@ pub enum Verb {
     Check(Check),
     /// Roll back with known configuration
     #[command(
-        after_help = "Examples:\n  kubectl saferollback undo web --to-revision 3 --dry-run=client\n  kubectl saferollback undo web --to-revision 3\n  kubectl saferollback undo web --to-revision 3 --use settings=old.yaml\n\nExit codes: 0 done or nothing to do, 1 could not, 2 usage, 3 refused, 4 the rollout failed or timed out,\n5 the workload changed since the plan, 130/143 interrupted."
+        after_help = "Examples:\n  kubectl saferollback undo web --to-revision 3 --dry-run=client\n  kubectl saferollback undo web --to-revision 3\n  kubectl saferollback undo web --to-revision 3 --use settings=old.yaml\n\nExit codes: 0 done or nothing to do, 1 could not, 2 usage, 3 refused,\n4 the rollout failed or timed out, 5 the workload changed since the plan,\n130/143 interrupted."
     )]
     Undo(Undo),
     /// Print the version
@@ -93,7 +93,7 @@ pub enum Verb {
 
 #[derive(Args, Debug)]
 pub struct Target {
-    /// TYPE/NAME, TYPE NAME or NAME; without it the only workload of the namespace
+    /// TYPE/NAME, TYPE NAME or NAME; without it the only workload of the namespace (undo asks which)
     #[arg(value_name = "TYPE/NAME", num_args = 0..=2)]
     pub workload: Vec<String>,
     /// Read objects from files instead of a cluster: a file, a directory, or - for stdin
