@@ -77,7 +77,6 @@ impl Earlier {
         };
         let after = match (&span.upper, version.until_time, span.ended) {
             (Some(upper), ..) if until > upper.version => Grade::Proof,
-            (Some(_), ..) => return Grade::None,
             // Without a number the sign of the edit must come after the end of the read.
             (None, Some(edit), Some(ended)) if edit > ended + CLOCK_MARGIN => Grade::Likely,
             _ => return Grade::None,

@@ -123,6 +123,17 @@ fn rule_3_likely_same_needs_a_near_number() {
 }
 
 #[test]
+fn rule_3_a_near_number_below_the_objects_own_says_nothing() {
+    // No sound bound is left on either side, and the write came after the near number.
+    let mut scene = Scene::retired(env_from());
+    scene.only_events(&["Started"]);
+    scene.sets[0]["spec"]["replicas"] = json!(1);
+    assert_eq!(scene.verdict(1), LikelySame);
+    scene.overwrite(data("x"), 300).no_past();
+    assert_eq!(scene.verdict(1), Unknown);
+}
+
+#[test]
 fn rule_4_the_domain_check() {
     // Would break: Pods in an etcd of their own count on their own.
     let check = |first, pods, last| Domain::check(first, [pods, None, None], last).pods;
@@ -194,6 +205,18 @@ fn rule_5_within_two_seconds_nothing_is_proven() {
 }
 
 #[test]
+fn rule_5_immutability_alone_is_not_enough() {
+    // Would break: another's Pod of the same second may have kept a deleted namesake alive.
+    let mut scene = Scene::retired(env_from());
+    scene.immutable(10);
+    scene.events.clear();
+    scene.domain = Domain::default();
+    assert_eq!(scene.verdict(1), Same);
+    scene.pods.push(foreign_pod(1));
+    assert_ne!(scene.verdict(1), Same);
+}
+
+#[test]
 fn rule_5_revisions_name_it_too() {
     // Would break: revision 1's Pods are gone, but they may have kept the former object alive on the node.
     let mut scene = Scene::retired(env_from());
@@ -243,6 +266,19 @@ fn rule_7_of_several_owners_of_the_flag_the_earliest_counts_and_none_is_no_proof
     assert_eq!(scene.verdict(1), Same);
     scene.objects[0]["metadata"]["managedFields"][2]["time"] = Value::Null;
     assert_ne!(scene.verdict(1), Same, "an owner without a time may be the first");
+}
+
+#[test]
+fn rule_7_the_flag_must_be_older_than_the_revisions_first_pod() {
+    // Would break: frozen between the revision's first Pod and the survivor: the revision ran with other bytes too.
+    let mut scene = Scene::calm(env_from());
+    scene.events.clear();
+    scene.domain = Domain::default();
+    scene.immutable(990);
+    scene.sets[0]["metadata"]["creationTimestamp"] = json!(stamp(500));
+    assert_ne!(scene.verdict(1), Same);
+    scene.sets[0]["metadata"]["creationTimestamp"] = json!(stamp(1000));
+    assert_eq!(scene.verdict(1), Same);
 }
 
 #[test]
@@ -572,6 +608,14 @@ fn rule_15_equal_bytes_do_not_heal_a_recreated_object() {
 }
 
 #[test]
+fn rule_15_recreated_within_the_pods_second_is_another_object_still() {
+    // Would break: stamps cannot tell, equal bytes would look the same; the uid that was read tells.
+    let mut scene = Scene::calm(env_from());
+    scene.recreate(data("1"), 300, 1000);
+    assert_eq!(scene.verdict(1), Recreated);
+}
+
+#[test]
 fn rule_16_a_version_is_proven_by_both_its_ends() {
     // [v, next): v below the lower anchor 210, next above the Pod's own number 240.
     let candidate = |from: u64, until: u64| {
@@ -601,6 +645,17 @@ fn rule_16_live_minus_one_may_be_an_edit_too_late() {
     assert!(grades.iter().all(|(_, g)| *g == Grade::None), "{grades:?}");
     assert_eq!(judgement.candidates.len(), 3, "all are listed, none is chosen");
     assert_eq!(judgement.verdict, WrittenAfter);
+}
+
+#[test]
+fn rule_16_a_near_anchor_gives_likely_at_most() {
+    // Would break: written without a trace between the read (about 210) and the Event's own number 222.
+    let mut scene = Scene::retired(env_from());
+    scene.only_events(&["Started"]);
+    scene.overwrite(data("x"), 215).write(data("bad"), 590, 3000);
+    let judgement = scene.judgement(1);
+    assert_eq!((judgement.candidates[0].grade, judgement.verdict), (Grade::Likely, WrittenAfter));
+    assert_eq!(judgement.read, None);
 }
 
 #[test]
@@ -754,6 +809,16 @@ fn retired_without_pods_the_first_scheduled_event_decides() {
     let gone = json!({"metadata": {"name": pod_name(1, "ccccc"), "uid": "gone"}});
     scene.events.push(event(&gone, "Scheduled", None, 400, 410, 1900));
     scene.write(data("x"), 300, 1500).no_past();
+    assert_eq!(scene.verdict(1), WrittenDuring);
+}
+
+#[test]
+fn retired_without_pods_the_first_of_several_first_pods_counts() {
+    // Would break: an edit between two Pods that were scheduled within the same two seconds.
+    let mut scene = Scene::retired(env_from());
+    let gone = json!({"metadata": {"name": pod_name(1, "ccccc"), "uid": "gone"}});
+    scene.events.push(event(&gone, "Scheduled", None, 230, 232, 1001));
+    scene.overwrite(data("x"), 215).no_past();
     assert_eq!(scene.verdict(1), WrittenDuring);
 }
 
