@@ -387,6 +387,16 @@ fn rule_11_pods_rewritten_at_admission_testify_nothing() {
     scene.write(data("bad"), 590, 3000);
     let judgement = &scene.judged(1).references[0];
     assert!(judgement.verdict != Changed && judgement.candidates.iter().all(|c| c.grade == Grade::None));
+    // Not even where the rest of the revision's life is known from both sides.
+    let mut scene = Scene::retired(env_from());
+    let mut going = pod(&scene.sets[0], "ccccc", 205, 1000);
+    going["spec"]["containers"][0]["envFrom"] = json!([]);
+    going["metadata"]["deletionTimestamp"] = json!(stamp(2000));
+    scene.pods.push(going);
+    scene.write(data("bad"), 590, 3000);
+    let judgement = scene.judgement(1);
+    assert_eq!((judgement.verdict, judgement.read), (Unknown, None));
+    assert!(judgement.candidates.iter().all(|c| c.grade == Grade::None), "{:?}", judgement.candidates);
     // One of two Pods is enough: the next may be the one.
     let mut scene = Scene::calm(env_from());
     let mut second = pod(&scene.sets[0], "ccccc", 205, 1000);
@@ -423,6 +433,7 @@ fn rule_11_containers_and_keys_must_be_the_templates() {
 fn rule_11_injected_references_are_listed_and_judged() {
     // a sidecar and its ConfigMap come in at admission; the service account's CA is no news.
     let mut scene = Scene::calm(env_from());
+    scene.pods[0]["spec"]["imagePullSecrets"] = json!([{"name": "registry"}]);
     let side = json!({"name": "mesh", "image": "mesh:1", "envFrom": [{"configMapRef": {"name": "mesh"}}]});
     scene.pods[0]["spec"]["initContainers"] = json!([side]);
     scene.objects.push(config_map("mesh", json!({"M": "1"}), 110, 0));
@@ -613,6 +624,11 @@ fn rule_15_recreated_within_the_pods_second_is_another_object_still() {
     let mut scene = Scene::calm(env_from());
     scene.recreate(data("1"), 300, 1000);
     assert_eq!(scene.verdict(1), Recreated);
+    // A later Pod that read today's does not outweigh it.
+    let second = pod(&scene.sets[0], "ccccc", 600, 4000);
+    scene.events.extend(start_events(&second, 600, 4000));
+    scene.pods.push(second);
+    assert_eq!(scene.verdict(1), Recreated);
 }
 
 #[test]
@@ -656,6 +672,38 @@ fn rule_16_a_near_anchor_gives_likely_at_most() {
     let judgement = scene.judgement(1);
     assert_eq!((judgement.candidates[0].grade, judgement.verdict), (Grade::Likely, WrittenAfter));
     assert_eq!(judgement.read, None);
+}
+
+#[test]
+fn rule_16_a_version_carries_the_doubts_of_its_object_and_node() {
+    // Would break: `changed` by bytes that a cached namesake, or a kubelet that was cut off, never gave out.
+    let likely = |scene: &Scene| {
+        let judgement = scene.judgement(1);
+        assert_ne!(judgement.verdict, Changed);
+        assert_eq!((judgement.candidates[0].grade, judgement.read), (Grade::Likely, None));
+    };
+    let mut scene = Scene::calm(env_from());
+    scene.write(data("bad"), 590, 3000);
+    assert_eq!(scene.verdict(1), Changed);
+    let mut close = scene.clone();
+    close.pods.push(foreign_pod(1));
+    likely(&close);
+    let unready = event(&scene.pods[0], "NodeNotReady", None, 241, 242, 1100);
+    scene.events.push(unready);
+    likely(&scene);
+}
+
+#[test]
+fn rule_16_two_likely_contents_are_no_choice() {
+    // A label moved the near number above an edit; both edits came after the end of the revision.
+    let mut scene = Scene::retired(env_from());
+    scene.only_events(&["Started"]).domain.replica_sets = false;
+    scene.events[0]["metadata"]["resourceVersion"] = json!("900");
+    scene.write(data("x"), 300, 2500);
+    assert_eq!(scene.judgement(1).candidates[0].grade, Grade::Likely, "one alone is");
+    scene.write(data("y"), 400, 3000);
+    let grades: Vec<_> = scene.judgement(1).candidates.iter().map(|c| c.grade).collect();
+    assert_eq!(grades, [Grade::None; 3]);
 }
 
 #[test]
