@@ -120,7 +120,8 @@ pub fn judge<'a>(
         return found(written(Verdict::WrittenAfter), "resource-version", true, detail);
     }
     if let Some(lower) = span.lower.as_ref().filter(|lower| above(lower)) {
-        let detail = format!("resourceVersion {number} is above {}, {}: written since", lower.version, lower.what);
+        let detail =
+            format!("resourceVersion {number} is above {}, {}: created or written since", lower.version, lower.what);
         if !span.reported {
             let detail = format!("{detail}; {} has not reported a start", span.who);
             return found(Verdict::Unknown, "resource-version", false, detail);
