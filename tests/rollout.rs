@@ -64,6 +64,9 @@ fn c79_a_former_rollouts_deadline_is_not_ours() {
     // Our own rollout exceeds it.
     assert_eq!(deployment(&exceeded(later), 7, Some(before)), failed);
     assert_eq!(deployment(&exceeded(before), 7, None), failed);
+    let mut undated = exceeded(before);
+    undated.0["status"]["conditions"][0].as_object_mut().unwrap().shift_remove("lastUpdateTime");
+    assert_eq!(deployment(&undated, 7, None), failed);
 }
 
 #[test]
