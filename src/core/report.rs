@@ -473,7 +473,7 @@ pub fn actions(plan: &Plan) -> Vec<ActionLine> {
         .zip(&plan.decisions)
         .map(|(j, d)| {
             let pinned =
-                plan.snapshots.iter().find(|s| j.reference.kind == Kind::ConfigMap && s.source == j.reference.name);
+                plan.snapshots.iter().find(|s| matches!(d.action, Action::Pin(_)) && s.source == j.reference.name);
             ActionLine {
                 reference: format!("{}/{}", j.reference.kind, j.reference.name),
                 verdict: j.verdict.word(),

@@ -66,6 +66,7 @@ pub fn because(judgement: &Judgement) -> String {
         Verdict::Unreadable => judgement.facts.first().map_or_else(String::new, |f| f.detail.clone()),
         Verdict::Unknown => judgement.facts.last().map_or_else(String::new, |f| f.detail.clone()),
         Verdict::Same if proven("content-name") => "immutable, and named by its content".into(),
+        Verdict::Same if judgement.facts.iter().all(|f| f.source == "template") => "no container mounts it".into(),
         Verdict::Same if proven("immutable") => "immutable since before Pod start".into(),
         Verdict::Same => "no write since before Pod start".into(),
         Verdict::LikelySame => "no write since about Pod start".into(),

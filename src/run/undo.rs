@@ -457,8 +457,11 @@ impl Run<'_> {
         });
     }
 
-    /// The controller's own rule: one above the highest.
+    /// The controller's own rule: one above the highest, unless the template is the current one.
     fn new_revision(&self) -> Option<u64> {
+        if let Some(current) = self.history.current().filter(|r| pin::same(&r.template, &self.plan.template)) {
+            return Some(current.number);
+        }
         self.history.numbers().into_iter().max().map(|n| n + 1)
     }
 
