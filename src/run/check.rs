@@ -68,6 +68,7 @@ pub fn because(judgement: &Judgement) -> String {
         Verdict::Same if proven("content-name") => "immutable, and named by its content".into(),
         Verdict::Same if judgement.facts.iter().all(|f| f.source == "template") => "no container mounts it".into(),
         Verdict::Same if proven("immutable") => "immutable since before Pod start".into(),
+        Verdict::Same if proven("time-travel") || proven("dump") => "written since, with the same bytes".into(),
         Verdict::Same => "no write since before Pod start".into(),
         Verdict::LikelySame => "no write since about Pod start".into(),
         Verdict::Refreshed => "written since; running Pods have today's files".into(),

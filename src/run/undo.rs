@@ -266,13 +266,13 @@ impl Run<'_> {
         }
         self.moment("snapshots are there");
 
-        let (moved, last) = tokio::join!(self.moved(cluster, seen), cluster.list_one(Resource::ConfigMaps, &namespace));
+        let (moved, last) = tokio::join!(self.moved(cluster, seen), self.content_number(cluster, &namespace));
         if let Some(which) = moved? {
             self.voice.fail(&format!("{which} was written since the plan was made; the workload was not written"), &[]);
             return Ok(self.end(seen, "conflict", 5));
         }
         // Two stores' counters may meet by coincidence: nothing is written on one meeting alone.
-        let again = Domain::check(seen.list_number, [self.pods, None, None], last.ok().flatten()).pods;
+        let again = Domain::check(seen.list_number, [self.pods, None, None], last).pods;
         if seen.config_maps.pods && !again && self.rests_on_numbers() {
             self.voice.fail(
                 "the numbers of ConfigMaps and Pods are not of one store after all; the workload was not written",
@@ -286,19 +286,7 @@ impl Run<'_> {
             self.voice.phase(Phase::Patching);
             let answer = cluster.json_patch(Resource::Deployments, &namespace, &name, &patch, false).await;
             match answer {
-                Ok(patched) => {
-                    self.voice.phase(Phase::Patched);
-                    self.note_written("Deployment", &patched);
-                    self.moment("patched");
-                    let revision = self.new_revision();
-                    let now = revision.map_or(String::new(), |n| format!(", now revision {n}"));
-                    self.voice.done(&format!("deployment.apps/{name} rolled back to revision {}{now}", self.plan.to));
-                    if !self.request.wait {
-                        return Ok(self.end(seen, "done", 0));
-                    }
-                    let stale = wait::progress_stamp(&seen.workload);
-                    return self.watch(cluster, seen, &patched, stale, "done").await;
-                }
+                Ok(patched) => return self.patched(cluster, seen, &patched).await,
                 Err(WriteError::TestFailed { .. } | WriteError::Conflict { .. } | WriteError::NotFound { .. }) => {
                     self.voice.phase(Phase::Snapshots);
                     if let Some(changed) = writes::reread(cluster, seen).await? {
@@ -311,14 +299,7 @@ impl Run<'_> {
                         .as_ref()
                         .filter(|o| o.0.pointer("/spec/template").is_some_and(|t| pin::same(t, &self.plan.template)));
                     let Some(arrived) = arrived.cloned() else { return Err(error.into()) };
-                    self.voice.phase(Phase::Patched);
-                    self.note_written("Deployment", &arrived);
-                    self.voice.done(&format!("deployment.apps/{name} rolled back to revision {}", self.plan.to));
-                    if !self.request.wait {
-                        return Ok(self.end(seen, "done", 0));
-                    }
-                    let stale = wait::progress_stamp(&seen.workload);
-                    return self.watch(cluster, seen, &arrived, stale, "done").await;
+                    return self.patched(cluster, seen, &arrived).await;
                 }
                 Err(error) if !writes::denied(&error) => {
                     self.voice.phase(Phase::Snapshots);
@@ -339,6 +320,29 @@ impl Run<'_> {
         self.voice
             .fail(&format!("deployment.apps/{name} is being written all the time; it was not written by us"), &[]);
         Ok(self.end(seen, "conflict", 5))
+    }
+
+    /// The patch has arrived: says so, and waits if asked to.
+    async fn patched(mut self, cluster: &Cluster, seen: &Observed, patched: &Object) -> Result<Undone, Failure> {
+        self.voice.phase(Phase::Patched);
+        self.note_written("Deployment", patched);
+        self.moment("patched");
+        let now = self.new_revision().map_or(String::new(), |n| format!(", now revision {n}"));
+        let (name, to) = (patched.name(), self.plan.to);
+        self.voice.done(&format!("deployment.apps/{name} rolled back to revision {to}{now}"));
+        if !self.request.wait {
+            return Ok(self.end(seen, "done", 0));
+        }
+        let stale = wait::progress_stamp(&seen.workload);
+        self.watch(cluster, seen, patched, stale, "done").await
+    }
+
+    /// The number of a LIST of ConfigMaps, for the second domain check. By the name of one that the target uses, since
+    /// RBAC by resourceNames allows no other.
+    async fn content_number(&self, cluster: &Cluster, namespace: &str) -> Option<u64> {
+        let used = self.plan.target.references.iter().find(|j| j.reference.kind == Kind::ConfigMap)?;
+        let list = cluster.list(Resource::ConfigMaps, namespace, Select::Name(&used.reference.name)).await;
+        list.ok()?.version
     }
 
     /// Does what is kept or pinned rest on numbers of two types?
