@@ -9,6 +9,7 @@ mod digest;
 mod domain;
 mod faults;
 mod files;
+mod histories;
 mod history;
 mod laws;
 mod layers;

@@ -1,44 +1,18 @@
 //! With few rights: what may not be read is unknown, never absent; and Secrets are never read.
 
 use super::undo::writes;
-use crate::support::client::{CONFIGMAPS, DEPLOYMENTS, Resource, SERVICE_ACCOUNTS};
+use crate::support::client::{CONFIGMAPS, DEPLOYMENTS, Resource};
 use crate::support::control_plane::{ControlPlane, Namespace};
 use crate::support::incident::{self, AGED};
 use crate::support::kubelet::Play;
 use crate::support::player::Player;
 use crate::support::product::Ran;
 use crate::support::proxy::{Act, Proxy};
+use crate::support::rights;
 use serde_json::{Value, json};
-use std::fs;
 use std::thread;
 
-const ROLES: Resource = Resource::new("/apis/rbac.authorization.k8s.io/v1", "roles");
-const BINDINGS: Resource = Resource::new("/apis/rbac.authorization.k8s.io/v1", "rolebindings");
 const SECRETS: Resource = Resource::new("/api/v1", "secrets");
-
-/// A service account's kubeconfig with these rules and nothing else.
-fn restricted(namespace: &Namespace, rules: &Value) -> tempfile::NamedTempFile {
-    namespace.all(SERVICE_ACCOUNTS).create(&json!({"metadata": {"name": "few"}})).ok();
-    namespace.all(ROLES).create(&json!({"metadata": {"name": "few"}, "rules": rules})).ok();
-    let binding = json!({"metadata": {"name": "few"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "few"},
-        "subjects": [{"kind": "ServiceAccount", "name": "few", "namespace": namespace.name}]});
-    namespace.all(BINDINGS).create(&binding).ok();
-    let token = namespace.at(SERVICE_ACCOUNTS, "few").sub("token").create(&json!({"spec": {}})).ok();
-    let token = token["status"]["token"].as_str().expect("a token").to_string();
-    let admin = fs::read_to_string(&namespace.plane.kubeconfig).expect("the kubeconfig");
-    let lines: Vec<String> = admin
-        .lines()
-        .filter(|line| !line.contains("client-key-data"))
-        .map(|line| match line.split_once("client-certificate-data") {
-            Some((indent, _)) => format!("{indent}token: {token}"),
-            None => line.to_string(),
-        })
-        .collect();
-    let file = tempfile::NamedTempFile::new().expect("a file");
-    fs::write(file.path(), lines.join("\n")).expect("written");
-    file
-}
 
 /// Two ConfigMaps, one of them optional, and a Secret.
 fn workload(namespace: &Namespace) -> Player {
@@ -73,7 +47,7 @@ fn verdict(document: &Value, name: &str) -> String {
 fn forbidden_is_not_absent() {
     let namespace = ControlPlane::main().namespace("few");
     let _player = workload(&namespace);
-    let few = restricted(
+    let few = rights::here(
         &namespace,
         &json!([
             {"apiGroups": ["apps"], "resources": ["deployments", "replicasets"], "verbs": ["get", "list"]},

@@ -66,16 +66,10 @@ impl Kubelet<'_> {
         }
         // The version held before any act: this is what the Events point at.
         let held = pod;
-        self.write(&held, "Pending", |container, _| waiting(container, "ContainerCreating", ""), &held)?;
-        let waits = matches!(play.health, Health::Waiting { .. });
+        self.prepare(&held)?;
         if play.events {
             for (container, path) in containers(&held) {
-                self.event(
-                    &held,
-                    &path,
-                    "Pulled",
-                    &format!("Container image {} already present on machine", container["image"]),
-                )?;
+                self.pulled(&held, container, &path)?;
                 if let Health::Waiting { message, .. } = play.health {
                     self.event(&held, &path, "Failed", &format!("Error: {message}"))?;
                     break;
@@ -84,19 +78,33 @@ impl Kubelet<'_> {
                 self.event(&held, &path, "Started", "Container started")?;
             }
         }
-        let started = play.clock.map(|ahead| Timestamp::now() + ahead);
-        let phase = if waits { "Pending" } else { "Running" };
+        self.report(&held, play, play.clock.map(|ahead| Timestamp::now() + ahead))
+    }
+
+    /// The status before any container was made.
+    pub fn prepare(&self, held: &Value) -> Step {
+        self.write(held, "Pending", |container, _| waiting(container, "ContainerCreating", ""), held)
+    }
+
+    fn pulled(&self, held: &Value, container: &Value, path: &str) -> Step {
+        self.event(held, path, "Pulled", &format!("Container image {} already present on machine", container["image"]))
+    }
+
+    /// The status of a Pod whose containers started at that time of the node's clock, or wait.
+    pub fn report(&self, held: &Value, play: &Play, started: Option<Timestamp>) -> Step {
+        let phase = if matches!(play.health, Health::Waiting { .. }) { "Pending" } else { "Running" };
         let status = |container: &Value, init: bool| match play.health {
             Health::Waiting { reason, message } => waiting(container, reason, message),
             _ if init && container["restartPolicy"] != "Always" => completed(container, started),
             Health::NotReady if !init => running(container, started, false, 0),
             _ => running(container, started, true, 0),
         };
-        self.write(&held, phase, status, &held)
+        self.write(held, phase, status, held)
     }
 
-    /// What the scheduler does: the binding, then its Event, which is an events.k8s.io one and has no count.
-    fn bind(&self, pod: &Value, play: &Play) -> Step {
+    /// What the scheduler does: the binding, then its Event, which is an events.k8s.io one and has no count. The bound
+    /// Pod.
+    pub fn bind(&self, pod: &Value, play: &Play) -> Step {
         let name = text(&pod["metadata"]["name"]);
         let own = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchFields/0/values/0";
         let node = pod.pointer(own).and_then(Value::as_str).unwrap_or(play.node);
@@ -121,7 +129,6 @@ impl Kubelet<'_> {
     /// it was written with.
     pub fn event(&self, pod: &Value, field_path: &str, reason: &str, message: &str) -> Step {
         let now = stamp(Timestamp::now());
-        let name = text(&pod["metadata"]["name"]);
         let selector = format!("involvedObject.uid={},reason={reason}", text(&pod["metadata"]["uid"]));
         let known = items(self.namespace.all(EVENTS).query("fieldSelector", &selector).get().result()?);
         let first = known
@@ -132,6 +139,13 @@ impl Kubelet<'_> {
             let first = self.namespace.at(EVENTS, text(&first["metadata"]["name"]));
             return first.merge_patch(&json!({"count": count, "lastTimestamp": now})).result();
         }
+        self.new_event(pod, field_path, reason, message)
+    }
+
+    /// An Event that is known to be the first of its kind.
+    pub fn new_event(&self, pod: &Value, field_path: &str, reason: &str, message: &str) -> Step {
+        let now = stamp(Timestamp::now());
+        let name = text(&pod["metadata"]["name"]);
         let kind = if matches!(reason, "Failed" | "BackOff" | "Unhealthy") { "Warning" } else { "Normal" };
         let event = json!({
             "metadata": {"name": event_name(name)},
@@ -150,12 +164,7 @@ impl Kubelet<'_> {
         if play.events {
             for (one, path) in containers(&pod) {
                 if one["name"] == container {
-                    self.event(
-                        &pod,
-                        &path,
-                        "Pulled",
-                        &format!("Container image {} already present on machine", one["image"]),
-                    )?;
+                    self.pulled(&pod, one, &path)?;
                     self.event(&pod, &path, "Created", "Container created")?;
                     self.event(&pod, &path, "Started", "Container started")?;
                 }
@@ -254,7 +263,7 @@ impl Kubelet<'_> {
 }
 
 /// Every container in the order of its start, with the path by which Events name it.
-fn containers(pod: &Value) -> Vec<(&Value, String)> {
+pub fn containers(pod: &Value) -> Vec<(&Value, String)> {
     let of = |field: &'static str| {
         let list = pod["spec"][field].as_array().into_iter().flatten();
         list.map(move |container| (container, format!("spec.{field}{{{}}}", text(&container["name"]))))

@@ -8,5 +8,6 @@ pub mod node;
 pub mod player;
 pub mod product;
 pub mod proxy;
+pub mod rights;
 pub mod rust;
 pub mod schema;

@@ -1,0 +1,220 @@
+//! The report held against the truth.
+
+use super::dice::{EYES, Eyes, Where};
+use super::ledger::State;
+use super::pods::{Phase, Read};
+use super::story::Story;
+use super::tally::Class;
+use super::uses::{Taken, Use};
+use serde_json::Value;
+
+fn text<'a>(value: &'a Value, member: &str) -> &'a str {
+    value[member].as_str().unwrap_or_default()
+}
+
+fn list<'a>(value: &'a Value, member: &str) -> impl Iterator<Item = &'a Value> {
+    value[member].as_array().into_iter().flatten()
+}
+
+/// Every read of a use.
+fn reads_of<'a>(used: &'a Use, reads: &'a [Read]) -> impl Iterator<Item = &'a Read> {
+    reads.iter().filter(move |read| read.used == *used)
+}
+
+impl Story<'_> {
+    /// Asks the product about all revisions, at a moment in which nothing moves, and holds every word against the truth.
+    pub fn check(&mut self) {
+        self.eyes = if self.place == Where::Split { Eyes::All } else { self.dice.weighted(EYES) };
+        for _ in 0..4 {
+            self.turn(0);
+            let before = self.moment();
+            let ran = self.product(&["history", "web", "-o", "json"]);
+            self.turn(0);
+            if self.moment() != before {
+                continue;
+            }
+            if ran.code != 0 {
+                self.fail(format!("history ended with {}: {}", ran.code, ran.stderr));
+                return;
+            }
+            self.note(format!("check, as {:?}", self.eyes));
+            let document = ran.document();
+            for revision in list(&document, "revisions") {
+                self.hold_revision(revision);
+            }
+            self.tally.count("checks");
+            return;
+        }
+        self.tally.count("checks given up: the namespace did not come to rest");
+    }
+
+    /// Everything that moves by itself.
+    fn moment(&self) -> Vec<(String, String)> {
+        let pods = self.pods.values().map(|pod| (pod.name.clone(), pod.version.clone()));
+        let sets = self.sets_of_web();
+        let sets = sets.iter().map(|set| {
+            (text(&set["metadata"], "name").to_owned(), text(&set["metadata"], "resourceVersion").to_owned())
+        });
+        pods.chain(sets).collect()
+    }
+
+    fn hold_revision(&mut self, revision: &Value) {
+        let uid = text(&revision["object"], "uid").to_owned();
+        if !self.sets.contains_key(&uid) {
+            let sets = self.sets_of_web();
+            let Some(set) = sets.iter().find(|set| set["metadata"]["uid"] == *uid) else { return };
+            self.set(&uid, set);
+        }
+        let edited = self.sets[&uid].edited;
+        if edited {
+            self.tally.count("damaged revisions");
+            if revision["damaged"].is_null() {
+                self.fail(format!("revision {} was edited after it retired, and is not called damaged", revision["number"]));
+            }
+            return;
+        }
+        let reads = self.relevant(&uid);
+        for reference in list(revision, "references").filter(|reference| reference["injected"] == false) {
+            self.hold(&uid, revision, reference, &reads);
+        }
+    }
+
+    /// The reads of a revision: of its surviving Pods, or of its whole life.
+    pub fn relevant(&self, set: &str) -> Vec<Read> {
+        let own = || self.pods.values().filter(|pod| pod.witness && pod.set == set);
+        let survivors = own().filter(|pod| pod.owner == set && pod.phase == Phase::Reported);
+        let reads: Vec<Read> = survivors.flat_map(|pod| pod.reads_until_now(&self.ledger)).collect();
+        if own().any(|pod| pod.owner == set && pod.phase == Phase::Reported) && self.eyes != Eyes::NoPods {
+            return reads;
+        }
+        let life = self.sets.get(set).map(|set| set.life.clone()).unwrap_or_default();
+        life.into_iter().chain(own().flat_map(|pod| pod.reads_until_now(&self.ledger))).collect()
+    }
+
+    fn hold(&mut self, set: &str, revision: &Value, reference: &Value, reads: &[Read]) {
+        let (name, verdict) = (text(reference, "name"), text(reference, "verdict"));
+        self.fetch(name);
+        let number = &revision["number"];
+        let all = &self.sets[set].uses;
+        let uses: Vec<Use> = all.iter().filter(|used| used.config == name).cloned().collect();
+        let reads: Vec<Read> = reads.iter().filter(|read| read.used.config == name).cloned().collect();
+        let live = self.ledger.live(name).cloned();
+        let next = self.ledger.next_read(name).cloned();
+        let hidden = self.hidden_namesake(name);
+        let class = if self.place == Where::Split || self.eyes != Eyes::All {
+            Class::Blinded
+        } else if self.old {
+            Class::Older
+        } else {
+            Class::WithinTheHour
+        };
+        self.tally.verdict(class, verdict);
+        let mut wrong: Vec<String> = Vec::new();
+        let mut must = |holds: bool, what: &str| {
+            if !holds {
+                wrong.push(what.to_owned());
+            }
+        };
+
+        let take = |used: &Use, state: Option<&State>| used.take(state.map(|state| &state.bytes));
+        let differs = |read: &Read| take(&read.used, next.as_ref()).as_ref() != Ok(&read.taken);
+        let equal = !reads.iter().any(differs);
+        let missing = live.is_none() && uses.iter().any(|used| !used.optional);
+        let lacking = live.as_ref().is_some_and(|live| uses.iter().any(|used| used.lacks(&live.bytes)));
+
+        must(!uses.is_empty(), "a reference that the template does not have");
+        if verdict == "unreadable" {
+            must(self.eyes != Eyes::All, "unreadable, with all rights");
+        } else {
+            must((verdict == "missing") == missing, "missing exactly when it is");
+            must((verdict == "key-missing") == lacking, "key-missing exactly when it is");
+        }
+        match verdict {
+            // Under A1 the reader is told of caches that no API shows.
+            "same" if !equal && hidden => self.tally.count("same against a namesake that only A1 excludes"),
+            "same" => must(equal, "same, but a container read something else"),
+            "likely-same" if !equal => {
+                self.tally.count("wrong likely-same");
+                self.note(format!("  wrong likely-same of revision {number}: {}", reference["evidence"]));
+            }
+            "changed" | "mixed" => must(!equal || reads.is_empty(), "changed, but all read what is there today"),
+            _ => (),
+        }
+        if verdict == "mixed" {
+            let split = |used: &Use| {
+                let taken: Vec<&Taken> = reads_of(used, &reads).map(|read| &read.taken).collect();
+                taken.windows(2).any(|pair| pair[0] != pair[1])
+            };
+            must(uses.iter().any(split), "mixed, but all read the same");
+        }
+        let older = |stamp: jiff::Timestamp| live.as_ref().is_some_and(|live| stamp < live.created);
+        if verdict == "recreated" {
+            let pods = self.pods.values().filter(|pod| pod.names(name)).any(|pod| older(pod.created));
+            let sets = self.sets.values().filter(|set| set.uses.iter().any(|used| used.config == name));
+            must(pods || sets.map(|set| set.created).any(older), "recreated, and nothing older names it");
+        }
+        let of_another = reads.iter().any(|read| {
+            let pods = self.sets.get(set).is_some_and(|set| older(set.created));
+            read.uid.is_some() && pods && live.as_ref().is_some_and(|live| read.uid.as_deref() != Some(&live.uid))
+        });
+        if of_another && self.eyes != Eyes::NoPods {
+            let said = ["recreated", "missing", "key-missing", "unreadable", "changed", "mixed"].contains(&verdict);
+            must(said, "another object was read, and it is not called recreated");
+        }
+        let proves = |word: &str| {
+            list(reference, "evidence").any(|fact| fact["proof"] == true && fact["says"] == *word && fact["source"] == "resource-version")
+        };
+        if proves("written-after") && let Some(first) = reads.iter().map(|read| read.at).min() {
+            must(self.ledger.written_since(name, first), "written after, but nobody wrote");
+        }
+
+        let states: Vec<State> = self.ledger.states(name).cloned().collect();
+        let as_read = |state: &State| reads.iter().all(|read| take(&read.used, Some(state)).as_ref() == Ok(&read.taken));
+        if let Some(claimed) = reference["digest"]["read"].as_str() {
+            self.tally.count("read digests");
+            let template = self.sets_of_web();
+            let template = template.iter().find(|one| one["metadata"]["uid"] == *set).map(|one| &one["spec"]["template"]);
+            let consumed = template.and_then(|template| {
+                let references = saferollback::core::references::extract(template);
+                references.references.into_iter().find(|one| one.name == name)
+            });
+            let digest = |state: &State| consumed.as_ref().map(|one| one.consumed(&state.content()).digest().to_string());
+            let right = states.iter().any(|state| digest(state).as_deref() == Some(claimed) && as_read(state));
+            must(right || hidden, "a read digest of something that was not read");
+        }
+        for candidate in list(reference, "candidates") {
+            let (digest, grade) = (text(candidate, "digest"), text(candidate, "grade"));
+            if grade == "none" {
+                continue;
+            }
+            let right = states.iter().any(|state| state.content().digest().to_string() == digest && as_read(state));
+            self.tally.count(&format!("{grade} candidates"));
+            match grade {
+                "proof" => must(right || hidden, "a proven candidate that was not read"),
+                _ if !right => self.tally.count("wrong likely candidates"),
+                _ => (),
+            }
+        }
+        if verdict == "unknown" {
+            let why = list(reference, "evidence").find(|fact| fact["says"] == "unknown");
+            let why = why.map_or("", |fact| text(fact, "detail"));
+            must(why.len() > 20, "unknown, and the report does not say what was looked for");
+            self.tally.unknown(why);
+        }
+        for what in wrong {
+            let reads = super::played::shown(&reads);
+            let next = next.as_ref().map(|next| &next.bytes);
+            self.fail(format!(
+                "revision {number}, {name}: {what}\n  verdict {verdict}, read {reads}, a new Pod reads {next:?}\n  {reference:#}"
+            ));
+        }
+    }
+
+    /// A kubelet keeps a deleted namesake, and nothing in the API that names it is older than today's object.
+    fn hidden_namesake(&self, name: &str) -> bool {
+        let Some(live) = self.ledger.live(name) else { return self.ledger.keeps(name) };
+        let pods = self.pods.values().filter(|pod| pod.names(name)).map(|pod| pod.created);
+        let sets = self.sets.values().filter(|set| set.uses.iter().any(|used| used.config == name));
+        self.ledger.keeps(name) && !pods.chain(sets.map(|set| set.created)).any(|stamp| stamp <= live.created)
+    }
+}
