@@ -298,7 +298,8 @@ fn combine(used: &Use, rungs: &[Rung<'_>]) -> Verdict {
     if any(Verdict::WrittenAfter) || any(Verdict::WrittenDuring) {
         return Verdict::WrittenDuring;
     }
-    [Verdict::Unknown, Verdict::LikelySame, Verdict::Refreshed, Verdict::Same]
+    // Some Pods started before a write that others only saw in their files: all of them have today's.
+    [Verdict::Unknown, Verdict::Refreshed, Verdict::LikelySame, Verdict::Same]
         .into_iter()
         .find(|v| any(*v))
         .unwrap_or(Verdict::Unknown)

@@ -27,10 +27,10 @@ impl Story<'_> {
         self.eyes = if self.place == Where::Split { Eyes::All } else { self.dice.weighted(EYES) };
         for _ in 0..4 {
             self.turn(0);
-            let before = self.moment();
+            let (before, sets) = self.moment();
             let ran = self.product(&["history", "web", "-o", "json"]);
             self.turn(0);
-            if self.moment() != before {
+            if self.moment().0 != before {
                 continue;
             }
             if ran.code != 0 {
@@ -40,7 +40,7 @@ impl Story<'_> {
             self.note(format!("check, as {:?}", self.eyes));
             let document = ran.document();
             for revision in list(&document, "revisions") {
-                self.hold_revision(revision);
+                self.hold_revision(revision, &sets);
             }
             self.tally.count("checks");
             return;
@@ -48,23 +48,21 @@ impl Story<'_> {
         self.tally.count("checks given up: the namespace did not come to rest");
     }
 
-    /// Everything that moves by itself.
-    fn moment(&self) -> Vec<(String, String)> {
+    /// Everything that moves by itself, and the ReplicaSets.
+    fn moment(&self) -> (Vec<(String, String)>, Vec<Value>) {
         let pods = self.pods.values().map(|pod| (pod.name.clone(), pod.version.clone()));
         let sets = self.sets_of_web();
-        let sets = sets.iter().map(|set| {
-            (text(&set["metadata"], "name").to_owned(), text(&set["metadata"], "resourceVersion").to_owned())
-        });
-        pods.chain(sets).collect()
+        let named = |set: &Value, member| text(&set["metadata"], member).to_owned();
+        let moving = sets.iter().map(|set| (named(set, "name"), named(set, "resourceVersion")));
+        (pods.chain(moving).collect(), sets)
     }
 
-    fn hold_revision(&mut self, revision: &Value) {
+    fn hold_revision(&mut self, revision: &Value, sets: &[Value]) {
         let uid = text(&revision["object"], "uid").to_owned();
-        if !self.sets.contains_key(&uid) {
-            let sets = self.sets_of_web();
-            let Some(set) = sets.iter().find(|set| set["metadata"]["uid"] == *uid) else { return };
-            self.set(&uid, set);
-        }
+        let Some(object) = sets.iter().find(|set| set["metadata"]["uid"] == *uid) else {
+            return self.fail(format!("a revision of an unknown object: {revision:#}"));
+        };
+        self.set(&uid, object);
         let edited = self.sets[&uid].edited;
         if edited {
             self.tally.count("damaged revisions");
@@ -75,7 +73,7 @@ impl Story<'_> {
         }
         let reads = self.relevant(&uid);
         for reference in list(revision, "references").filter(|reference| reference["injected"] == false) {
-            self.hold(&uid, revision, reference, &reads);
+            self.hold(&uid, object, revision, reference, &reads);
         }
     }
 
@@ -91,7 +89,7 @@ impl Story<'_> {
         life.into_iter().chain(own().flat_map(|pod| pod.reads_until_now(&self.ledger))).collect()
     }
 
-    fn hold(&mut self, set: &str, revision: &Value, reference: &Value, reads: &[Read]) {
+    fn hold(&mut self, set: &str, object: &Value, revision: &Value, reference: &Value, reads: &[Read]) {
         let (name, verdict) = (text(reference, "name"), text(reference, "verdict"));
         self.fetch(name);
         let number = &revision["number"];
@@ -172,12 +170,8 @@ impl Story<'_> {
         let as_read = |state: &State| reads.iter().all(|read| take(&read.used, Some(state)).as_ref() == Ok(&read.taken));
         if let Some(claimed) = reference["digest"]["read"].as_str() {
             self.tally.count("read digests");
-            let template = self.sets_of_web();
-            let template = template.iter().find(|one| one["metadata"]["uid"] == *set).map(|one| &one["spec"]["template"]);
-            let consumed = template.and_then(|template| {
-                let references = saferollback::core::references::extract(template);
-                references.references.into_iter().find(|one| one.name == name)
-            });
+            let references = saferollback::core::references::extract(&object["spec"]["template"]).references;
+            let consumed = references.into_iter().find(|one| one.name == name);
             let digest = |state: &State| consumed.as_ref().map(|one| one.consumed(&state.content()).digest().to_string());
             let right = states.iter().any(|state| digest(state).as_deref() == Some(claimed) && as_read(state));
             must(right || hidden, "a read digest of something that was not read");

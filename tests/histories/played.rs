@@ -83,7 +83,7 @@ impl Story<'_> {
                 let name = self.pods.get(uid).map_or("", |pod| &pod.name);
                 let line = format!("    {name} waits: {why}");
                 // A waiting Pod is looked at again and again.
-                if self.log.last().is_none_or(|last| !last.ends_with(&line)) {
+                if !self.log.iter().rev().take(5).any(|last| last.ends_with(&line)) {
                     self.note(line);
                 }
                 None

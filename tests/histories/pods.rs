@@ -1,6 +1,6 @@
 //! What each container truly read.
 
-use super::ledger::{Ledger, State};
+use super::ledger::Ledger;
 use super::uses::{Taken, Use};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -42,8 +42,6 @@ pub struct Pod {
     pub reads: Vec<Read>,
     /// The Pod as the kubelet held it when it acted.
     pub held: Value,
-    /// What the Pod's directories got at first.
-    pub first: BTreeMap<String, Option<State>>,
     pub started: Option<Timestamp>,
     /// Changes with everything that happens to the Pod.
     pub version: String,
@@ -53,10 +51,6 @@ pub struct Pod {
 impl Pod {
     pub fn names(&self, config: &str) -> bool {
         self.uses.iter().any(|used| used.config == config)
-    }
-
-    pub fn starts(&self) -> bool {
-        self.phase >= Phase::Mounted
     }
 
     /// Everything that its containers hold or may have seen since: a mounted directory follows the object.

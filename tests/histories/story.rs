@@ -17,8 +17,6 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-const QUIET: Duration = Duration::from_millis(25);
-
 pub struct Story<'a> {
     pub world: &'a World,
     pub space: Namespace,
@@ -508,7 +506,7 @@ impl<'a> Story<'a> {
         let status = loop {
             if waits {
                 self.turn(100);
-                thread::sleep(QUIET);
+                thread::sleep(Duration::from_millis(60));
             } else {
                 break child.wait().expect("a child");
             }
@@ -529,12 +527,12 @@ impl<'a> Story<'a> {
 
     /// Lets controllers and nodes go on until nothing moves any more.
     pub fn settle(&mut self) {
-        let (pause, enough) = if self.place == Where::Node { (150, 6) } else { (25, 5) };
-        let end = Instant::now() + Duration::from_secs(if self.place == Where::Node { 12 } else { 6 });
+        let (pause, end) = if self.place == Where::Node { (250, 12) } else { (70, 6) };
+        let end = Instant::now() + Duration::from_secs(end);
         let mut quiet = 0;
-        while quiet < enough && Instant::now() < end {
+        while quiet < 3 && Instant::now() < end {
             quiet = if self.turn(100) { 0 } else { quiet + 1 };
-            thread::sleep(Duration::from_millis(pause));
+            thread::sleep(Duration::from_millis(pause / if quiet == 0 { 3 } else { 1 }));
         }
     }
 
@@ -584,7 +582,6 @@ impl<'a> Story<'a> {
             phase: Phase::Created,
             reads: Vec::new(),
             held: Value::Null,
-            first: BTreeMap::new(),
             started: None,
             version: String::new(),
             restarts: BTreeMap::new(),

@@ -157,6 +157,8 @@ pub fn uses(spec: &Value) -> Vec<Use> {
             });
         }
     }
+    // Admission mounts it into every Pod: the cluster's own, and always there.
+    uses.retain(|used| used.config != "kube-root-ca.crt");
     uses.sort();
     uses
 }
