@@ -7,6 +7,7 @@ mod namesake;
 mod restart;
 mod together;
 mod trap;
+mod uses;
 
 use crate::support::client::CONFIGMAPS;
 use crate::support::control_plane::Namespace;

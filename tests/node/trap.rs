@@ -16,7 +16,7 @@ fn sprung(namespace: &Namespace) -> Vec<Value> {
     incident::release(namespace, "two");
     let (new, said) = node::newcomer(namespace, "web", &good);
     assert_eq!(said.settings(), settings("v2", "false"), "the new Pod reads the edit");
-    let probe = wait("a probe", || node::pod_answer(namespace, &new, "/ready"));
+    let probe = wait("a probe", || node::pod_answer(namespace, &new, node::PORT, "/ready"));
     assert_eq!(probe.status, 503);
     for pod in &good {
         assert_eq!(
@@ -54,7 +54,7 @@ fn an_undo_brings_back_what_the_good_pods_read() {
     for (pod, said) in said {
         assert!(good.iter().all(|old| node::name(old) != pod), "a pin starts new Pods");
         assert_eq!(said.settings(), settings("v1", "true"), "{pod} reads what the good Pods read");
-        assert_eq!(node::pod_answer(&namespace, &pod, "/ready").map(|ready| ready.status), Some(200));
+        assert_eq!(node::pod_answer(&namespace, &pod, node::PORT, "/ready").map(|ready| ready.status), Some(200));
     }
     let (_, next) = node::replace(&namespace, "web", node::name(&node::pods(&namespace, "web")[0]));
     assert_eq!(next.settings(), settings("v1", "true"), "and so does the next one");

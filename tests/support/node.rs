@@ -6,6 +6,7 @@ use super::control_plane::{ControlPlane, Namespace, wait};
 use super::incident;
 use saferollback::core::digest::Content;
 use saferollback::core::object::Object;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,29 +32,55 @@ impl Node {
     }
 }
 
+/// Where the program serves that is told no port.
+pub const PORT: u16 = 8080;
+
+/// A container that runs the program of `tests/node/app`.
+pub fn container(name: &str, arguments: &[&str]) -> Value {
+    json!({
+        "name": name,
+        "image": "registry.invalid/saferollback/app:1",
+        "imagePullPolicy": "Never",
+        "args": arguments,
+        "securityContext": {
+            "allowPrivilegeEscalation": false, "runAsNonRoot": true, "readOnlyRootFilesystem": true,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    })
+}
+
 /// The incident's Deployment, running the program of `tests/node/app`.
 pub fn web(replicas: u64) -> Value {
     let mut web = incident::web(replicas);
-    let container = &mut web["spec"]["template"]["spec"]["containers"][0];
-    container["image"] = json!("registry.invalid/saferollback/app:1");
-    container["imagePullPolicy"] = json!("Never");
-    container["readinessProbe"] = json!({"httpGet": {"path": "/ready", "port": 8080}, "periodSeconds": 1});
-    container["securityContext"] = json!({
-        "allowPrivilegeEscalation": false, "runAsNonRoot": true, "readOnlyRootFilesystem": true,
-        "capabilities": {"drop": ["ALL"]},
-    });
-    web["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = json!(1);
+    let spec = &mut web["spec"]["template"]["spec"];
+    let mut app = container("app", &[]);
+    app["envFrom"] = spec["containers"][0]["envFrom"].take();
+    app["readinessProbe"] = json!({"httpGet": {"path": "/ready", "port": PORT}, "periodSeconds": 1});
+    spec["containers"][0] = app;
+    spec["terminationGracePeriodSeconds"] = json!(1);
     web
 }
 
 /// What one container says.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Said {
+    #[serde(skip)]
     pub status: u16,
     /// The environment of the process.
     pub env: Texts,
     pub files_at_start: Texts,
     pub files: Texts,
+    /// What the Pod's init containers left for it, by the names they were told.
+    pub init: BTreeMap<String, SaidInit>,
+}
+
+/// What an init container read.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SaidInit {
+    pub env: Texts,
+    pub files_at_start: Texts,
 }
 
 impl Said {
@@ -69,40 +96,48 @@ pub fn settings(revision: &str, healthy: &str) -> Texts {
     serde_json::from_value(incident::settings(revision, healthy)["data"].clone()).expect("data is texts")
 }
 
-/// A Pod's answer through the API server's proxy, whatever its status: a Pod that is not ready says 503, and that is
-/// an answer. `None` while nobody answers.
-pub fn pod_answer(namespace: &Namespace, pod: &str, path: &str) -> Option<Said> {
-    let answer = namespace.at(PODS, &format!("{pod}:8080")).sub(&format!("proxy{path}")).get();
+/// The answer of the container of a Pod that serves on this port, through the API server's proxy, whatever its status:
+/// a Pod that is not ready says 503, and that is an answer. `None` while nobody answers.
+pub fn pod_answer(namespace: &Namespace, pod: &str, port: u16, path: &str) -> Option<Said> {
+    let answer = namespace.at(PODS, &format!("{pod}:{port}")).sub(&format!("proxy{path}")).get();
     // The API server's own failures have the shape of a Status, and no environment.
-    let texts = |member: &str| -> Option<Texts> {
-        let members = answer.body[member].as_object()?;
-        members.iter().map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
-    };
-    Some(Said {
-        status: answer.status,
-        env: texts("env")?,
-        files_at_start: texts("filesAtStart")?,
-        files: texts("files")?,
-    })
+    let said: Said = serde_json::from_value(answer.body).ok()?;
+    Some(Said { status: answer.status, ..said })
+}
+
+/// What the container says that serves on [`PORT`].
+#[track_caller]
+pub fn said(namespace: &Namespace, pod: &str) -> Said {
+    said_at(namespace, pod, PORT)
 }
 
 #[track_caller]
-pub fn said(namespace: &Namespace, pod: &str) -> Said {
-    wait("the Pod's answer", || pod_answer(namespace, pod, "/"))
+pub fn said_at(namespace: &Namespace, pod: &str, port: u16) -> Said {
+    wait("the Pod's answer", || pod_answer(namespace, pod, port, "/"))
 }
 
 /// Ends the process of the Pod's container, and waits until its next one answers.
 #[track_caller]
 pub fn crash(namespace: &Namespace, pod: &str) -> Said {
-    let restarts = |pod: &Value| pod["status"]["containerStatuses"][0]["restartCount"].as_u64();
-    let before = restarts(&namespace.at(PODS, pod).get().ok());
-    // The connection breaks with the process.
-    namespace.at(PODS, &format!("{pod}:8080")).sub("proxy/crash").get();
-    wait("the container's restart", || {
+    crash_at(namespace, pod, "app", PORT)
+}
+
+/// The same for one container of several. Their statuses stand in the order of their names, not the template's.
+#[track_caller]
+pub fn crash_at(namespace: &Namespace, pod: &str, container: &str, port: u16) -> Said {
+    let status = || {
         let pod = namespace.at(PODS, pod).get().ok();
-        (restarts(&pod) > before && pod["status"]["containerStatuses"][0]["state"]["running"].is_object()).then_some(())
+        let statuses = pod["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
+        statuses.into_iter().find(|status| status["name"] == container).unwrap_or_default()
+    };
+    let before = status()["restartCount"].as_u64();
+    // The connection breaks with the process.
+    namespace.at(PODS, &format!("{pod}:{port}")).sub("proxy/crash").get();
+    wait("the container's restart", || {
+        let now = status();
+        (now["restartCount"].as_u64() > before && now["state"]["running"].is_object()).then_some(())
     });
-    said(namespace, pod)
+    said_at(namespace, pod, port)
 }
 
 pub fn name(object: &Value) -> &str {
@@ -142,9 +177,11 @@ pub fn replace(namespace: &Namespace, app: &str, pod: &str) -> (String, Said) {
     newcomer(namespace, app, &known)
 }
 
+/// Whether all its containers are.
 pub fn ready(namespace: &Namespace, pod: &str) -> bool {
     let pod = namespace.at(PODS, pod).get().ok();
-    pod["status"]["containerStatuses"][0]["ready"] == true
+    let statuses = pod["status"]["containerStatuses"].as_array();
+    statuses.is_some_and(|all| !all.is_empty() && all.iter().all(|status| status["ready"] == true))
 }
 
 #[track_caller]
