@@ -2,7 +2,7 @@
 
 use super::dice::{EYES, Eyes, Where};
 use super::ledger::State;
-use super::pods::{Phase, Read};
+use super::pods::{Phase, Pod, Read};
 use super::story::Story;
 use super::tally::Class;
 use super::uses::{Taken, Use};
@@ -72,21 +72,29 @@ impl Story<'_> {
             return;
         }
         let reads = self.relevant(&uid);
+        // A Pod of it went before it could tell: what it read nobody knows.
+        if self.sets[&uid].silent && self.survivors(&uid).next().is_none() {
+            self.tally.count("revisions of which a Pod went without a word");
+            return;
+        }
         for reference in list(revision, "references").filter(|reference| reference["injected"] == false) {
             self.hold(&uid, object, revision, reference, &reads);
         }
     }
 
+    /// The Pods that testify: made from the template, still owned, and known to have started.
+    fn survivors(&self, set: &str) -> impl Iterator<Item = &Pod> {
+        self.pods.values().filter(move |pod| pod.witness && pod.owner == set && pod.set == set && pod.phase == Phase::Reported)
+    }
+
     /// The reads of a revision: of its surviving Pods, or of its whole life.
     pub fn relevant(&self, set: &str) -> Vec<Read> {
-        let own = || self.pods.values().filter(|pod| pod.witness && pod.set == set);
-        let survivors = own().filter(|pod| pod.owner == set && pod.phase == Phase::Reported);
-        let reads: Vec<Read> = survivors.flat_map(|pod| pod.reads_until_now(&self.ledger)).collect();
-        if own().any(|pod| pod.owner == set && pod.phase == Phase::Reported) && self.eyes != Eyes::NoPods {
-            return reads;
+        if self.survivors(set).next().is_some() && self.eyes != Eyes::NoPods {
+            return self.survivors(set).flat_map(|pod| pod.reads_until_now(&self.ledger)).collect();
         }
         let life = self.sets.get(set).map(|set| set.life.clone()).unwrap_or_default();
-        life.into_iter().chain(own().flat_map(|pod| pod.reads_until_now(&self.ledger))).collect()
+        let own = self.pods.values().filter(|pod| pod.witness && pod.set == set);
+        life.into_iter().chain(own.flat_map(|pod| pod.reads_until_now(&self.ledger))).collect()
     }
 
     fn hold(&mut self, set: &str, object: &Value, revision: &Value, reference: &Value, reads: &[Read]) {

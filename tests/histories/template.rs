@@ -1,6 +1,7 @@
 //! The Deployments of the histories, and how their templates read.
 
 use super::dice::{Dice, WAYS, Way};
+use crate::support::node;
 use serde_json::{Value, json};
 
 /// How the Pods are run.
@@ -14,19 +15,15 @@ fn container(name: &str, port: u16, image: Image) -> Value {
     match image {
         Image::Played => json!({"name": name, "image": "registry.example/web:1.4", "env": [], "envFrom": [], "volumeMounts": []}),
         Image::Real => {
-            let ready = json!({"httpGet": {"path": "/ready", "port": port}, "periodSeconds": 1});
-            let mut container = json!({
-                "name": name, "image": "registry.invalid/saferollback/app:1", "imagePullPolicy": "Never",
-                "args": ["serve", port.to_string()], "readinessProbe": ready,
-                "env": [{"name": "HEALTHY", "value": "true"}], "envFrom": [], "volumeMounts": [],
-                "securityContext": {
-                    "allowPrivilegeEscalation": false, "runAsNonRoot": true, "readOnlyRootFilesystem": true,
-                    "capabilities": {"drop": ["ALL"]},
-                },
-            });
-            if name == "init" {
-                container["args"] = json!(["init", "init"]);
-                container.as_object_mut().expect("an object").remove("readinessProbe");
+            let port_text = port.to_string();
+            let arguments = if name == "init" { ["init", name] } else { ["serve", &port_text] };
+            let mut container = node::container(name, &arguments);
+            container["env"] = json!([{"name": "HEALTHY", "value": "true"}]);
+            container["envFrom"] = json!([]);
+            container["volumeMounts"] = json!([]);
+            if name != "init" {
+                container["readinessProbe"] =
+                    json!({"httpGet": {"path": "/ready", "port": port}, "periodSeconds": 1});
             }
             container
         }

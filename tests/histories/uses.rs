@@ -78,8 +78,8 @@ impl Use {
                 let keys = bytes.data.keys().chain(bytes.binary.keys());
                 Ok(keys.filter_map(|key| Some((key.clone(), file(key)?))).collect())
             }
-            // A subPath that is not in the volume is made as an empty directory; we never ask for one.
-            How::SubPath { key, .. } => need(key, file(key)),
+            // A subPath that is not in the volume becomes an empty directory: the container starts without the file.
+            How::SubPath { key, .. } => Ok(file(key).map(|found| (key.clone(), found)).into_iter().collect()),
             How::Unmounted => Ok(Taken::new()),
         }
     }
