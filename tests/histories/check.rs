@@ -193,7 +193,10 @@ impl Story<'_> {
             self.tally.count(&format!("{grade} candidates"));
             match grade {
                 "proof" => must(right || hidden, "a proven candidate that was not read"),
-                _ if !right => self.tally.count("wrong likely candidates"),
+                _ if !right => {
+                    self.tally.count("wrong likely candidates");
+                    self.log.push(format!("wrong likely candidate of revision {number}: {reference}"));
+                }
                 _ => (),
             }
         }

@@ -98,7 +98,7 @@ pub const STEPS: &[(usize, Step)] = &[
     (12, Step::Rollout),
     (3, Step::Restart),
     (3, Step::KubectlUndo),
-    (6, Step::OurUndo),
+    (10, Step::OurUndo),
     (4, Step::Scale),
     (2, Step::ToZeroAndBack),
     (6, Step::DeletePod),

@@ -45,6 +45,10 @@ impl Tally {
         self.counts.get(what).copied().unwrap_or(0)
     }
 
+    pub fn wrong_but_allowed(&self) -> usize {
+        ["wrong likely-same", "wrong likely candidates", "promises broken, likely"].iter().map(|what| self.of(what)).sum()
+    }
+
     pub fn verdicts_of(&self, wanted: &str) -> usize {
         self.verdicts.iter().filter(|((_, verdict), _)| verdict == wanted).map(|(_, n)| n).sum()
     }
