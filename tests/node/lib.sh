@@ -225,7 +225,9 @@ version = 2
     conf_dir = "/var/lib/node/net.d"
 TOML
     # Its own firewall chains, image clean-up and evictions are no concern of the tests, and the machine's firewall
-    # is none of the node's. Volumes are refreshed faster than a minute, so that tests need not wait for that.
+    # is none of the node's. Volumes are refreshed faster than a minute, so that tests need not wait for that. Many
+    # tests start Pods at once: the kubelet's requests and Events are not held back, and Pods are limited by the
+    # subnet's 253 addresses alone. A deleted Pod counts until its processes are gone, some seconds later.
     cat >"$etc/kubelet.yaml" <<YAML
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -248,6 +250,10 @@ resolvConf: ""
 imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: "1Mi", nodefs.available: "1Mi", imagefs.available: "1Mi"}
 syncFrequency: 5s
+kubeAPIQPS: 500
+kubeAPIBurst: 1000
+eventRecordQPS: 0
+maxPods: 250
 volumePluginDir: /var/lib/node/volume-plugins
 YAML
 }

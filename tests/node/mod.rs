@@ -1,6 +1,6 @@
 //! Tests on a real node: what containers say they read is the truth, and no verdict may contradict it.
 
-#[expect(dead_code, reason = "a program of its own: the tests only check its spelling of JSON")]
+#[expect(dead_code, reason = "a program of its own: the tests only use how it spells what it read")]
 mod app;
 mod events;
 mod namesake;
