@@ -16,6 +16,8 @@ pub struct Live<'a> {
     pub content: Option<&'a Content>,
     pub namesake: Namesake,
     pub content_named: Option<String>,
+    /// The name is that of a snapshot of ours.
+    pub own: bool,
 }
 
 /// The answer, its reason, and the content that was read where that is proven.
@@ -50,7 +52,13 @@ pub fn judge<'a>(
     let born = [revision.first_started, span.born].into_iter().flatten().min();
     let frozen =
         matches!((evidence::immutable_since(object), born), (Some(since), Some(born)) if since + FLAG_MARGIN <= born);
-    if frozen && let Some(generator) = &live.content_named {
+    // Our snapshots never had other bytes under their name. A name that kustomize or kubectl made may have been mutable,
+    // edited and made immutable before it was created again, and a kubelet may still serve that (rule 5).
+    let older_than_users = live.namesake == Namesake::Clear;
+    if frozen
+        && let Some(generator) = &live.content_named
+        && (older_than_users || live.own)
+    {
         let detail = format!("immutable since before its first Pod, and its name re-computes ({generator})");
         return same("content-name", detail);
     }
@@ -61,7 +69,6 @@ pub fn judge<'a>(
         let detail = format!("{name} is younger than {than}, which names it: created again{late}");
         return Rung { read: proven.map(|p| &p.content), ..found(Verdict::Recreated, "creation", true, detail) };
     }
-    let older_than_users = live.namesake == Namesake::Clear;
     if frozen && older_than_users {
         return same("immutable", format!("{name} is immutable since before the revision's first Pod"));
     }
@@ -119,9 +126,11 @@ pub fn judge<'a>(
             format!("resourceVersion {number} is above {}, {}: written after {}", upper.version, upper.what, span.who);
         return found(written(Verdict::WrittenAfter), "resource-version", true, detail);
     }
-    if let Some(lower) = span.lower.as_ref().filter(|lower| above(lower)) {
-        let detail =
-            format!("resourceVersion {number} is above {}, {}: created or written since", lower.version, lower.what);
+    if let Some(earlier) = span.lower.iter().chain(&span.since).find(|earlier| above(earlier)) {
+        let detail = format!(
+            "resourceVersion {number} is above {}, {}: created or written since",
+            earlier.version, earlier.what
+        );
         if !span.reported {
             let detail = format!("{detail}; {} has not reported a start", span.who);
             return found(Verdict::Unknown, "resource-version", false, detail);

@@ -26,10 +26,13 @@ pub struct Span {
     pub who: String,
     /// Not later than the first read: sound.
     pub lower: Option<Anchor>,
-    /// At most [`NEAR`] after the first read: a hint, looked for where there is no sound bound.
+    /// At most [`NEAR`] after the first read: a hint, looked for where there is no sound bound. Of several the lowest,
+    /// since a write between two of them came after the read.
     pub near: Option<Anchor>,
     /// Not earlier than the last read: sound.
     pub upper: Option<Anchor>,
+    /// Later than the first read, where reading goes on: a mount that is kept current.
+    pub since: Option<Anchor>,
     /// When the read began, by the node's clock where a container tells it: for hints only.
     pub started: Option<Timestamp>,
     /// When the read ended, for hints only; `None`: it goes on, or is not known.
@@ -115,6 +118,13 @@ fn raise(slot: &mut Option<Anchor>, version: u64, what: impl FnOnce() -> String)
     }
 }
 
+/// The lower of two numbers after a read is the nearer one.
+fn sink(slot: &mut Option<Anchor>, version: u64, what: impl FnOnce() -> String) {
+    if slot.as_ref().is_none_or(|a| a.version > version) {
+        *slot = Some(Anchor { version, what: what() });
+    }
+}
+
 fn pod_span(case: &Case<'_>, revision: &Revision, pod: &Object, domain: Domain, used: &Use) -> Option<Span> {
     let run = run_of(pod, used)?;
     let own = pod.version();
@@ -134,15 +144,17 @@ fn pod_span(case: &Case<'_>, revision: &Revision, pod: &Object, domain: Domain, 
     let near = if lower.is_none() { near_of(case, revision, pod, domain, &run) } else { None };
     // A refreshed mount is read as long as the Pod lives: no number of today is above its last read.
     let refreshed = used.read == Read::RefreshedMount;
-    let upper = own
-        .filter(|_| domain.pods && !refreshed && run.reported)
+    let own = own
+        .filter(|_| domain.pods && run.reported)
         .map(|version| Anchor { version, what: format!("that of pod/{}", pod.name()) });
+    let (upper, since) = if refreshed { (None, own) } else { (own, None) };
     let container = used.container.as_ref().map_or(String::new(), |c| format!(", container {c}"));
     Some(Span {
         who: format!("pod/{}{container}", pod.name()),
         lower,
         near,
         upper,
+        since,
         started: run.started.or(pod.created()),
         ended: if refreshed { revision.retired } else { run.started },
         born: pod.created(),
@@ -159,15 +171,15 @@ fn near_of(case: &Case<'_>, revision: &Revision, pod: &Object, domain: Domain, r
     let first_read = if run.restarts == 0 { run.started.or(pod.created()) } else { pod.created() };
     let soon = |time: Option<Timestamp>| matches!((first_read, time), (Some(f), Some(t)) if t <= f + NEAR);
     if let Some(own) = pod.version().filter(|_| domain.pods && soon(last_pod_change(pod))) {
-        raise(&mut near, own, || format!("the number of pod/{}, last changed within 5m of its start", pod.name()));
+        sink(&mut near, own, || format!("the number of pod/{}, last changed within 5m of its start", pod.name()));
     }
     for event in case.events_of(pod.uid()).iter().filter(|e| domain.events && soon(event_time(e))) {
         if let Some(version) = event.version() {
-            raise(&mut near, version, || own_number(event));
+            sink(&mut near, version, || own_number(event));
         }
     }
     if let Some((version, what)) = predecessor(case.history, revision, first_read).filter(|_| domain.replica_sets) {
-        raise(&mut near, version, || what);
+        sink(&mut near, version, || what);
     }
     near
 }
@@ -249,13 +261,14 @@ fn life_span(case: &Case<'_>, revision: &Revision, domain: Domain) -> Span {
         for event in case.events_of_set(rs.name()) {
             let soon = matches!((first, event_time(event)), (Some(f), Some(t)) if t <= f + NEAR);
             if let Some(version) = event.version().filter(|_| soon) {
-                raise(&mut near, version, || own_number(event));
+                sink(&mut near, version, || own_number(event));
             }
         }
     }
     let upper = rs.version().filter(|_| domain.replica_sets && !revision.current && at_zero(rs));
     let lower = first_scheduled(case, revision, domain);
     Span {
+        since: None,
         who: format!("revision {}'s active time", revision.number),
         // A lower bound above the upper one is none: another store's, or forged.
         lower: lower.filter(|l| upper.is_none_or(|u| l.version <= u)),

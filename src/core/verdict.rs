@@ -14,6 +14,7 @@ use crate::core::observed::Lookup;
 use crate::core::reads::{self, Span};
 use crate::core::recovery::{self, Candidate, Earlier};
 use crate::core::references::{Kind, Read, Reference, Use};
+use crate::core::snapshot;
 
 /// Worst first: a revision's summary is its worst verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -201,6 +202,7 @@ fn compare(
         content,
         namesake: case.namesake(judgement.reference.kind, object),
         content_named: content.and_then(|c| evidence::content_named(object, c)),
+        own: content.is_some_and(|c| snapshot::names(object.name(), c)),
     };
     let mut worst = Verdict::OptionalAbsent;
     let mut reads: BTreeSet<Digest> = BTreeSet::new();

@@ -67,7 +67,10 @@ impl Story<'_> {
         if edited {
             self.tally.count("damaged revisions");
             if revision["damaged"].is_null() {
-                self.fail(format!("revision {} was edited after it retired, and is not called damaged", revision["number"]));
+                self.fail(format!(
+                    "revision {} was edited after it retired, and is not called damaged",
+                    revision["number"]
+                ));
             }
             return;
         }
@@ -84,7 +87,9 @@ impl Story<'_> {
 
     /// The Pods that testify: made from the template, still owned, and known to have started.
     fn survivors(&self, set: &str) -> impl Iterator<Item = &Pod> {
-        self.pods.values().filter(move |pod| pod.witness && pod.owner == set && pod.set == set && pod.phase == Phase::Reported)
+        self.pods
+            .values()
+            .filter(move |pod| pod.witness && pod.owner == set && pod.set == set && pod.phase == Phase::Reported)
     }
 
     /// The reads of a revision: of its surviving Pods, or of its whole life.
@@ -153,6 +158,11 @@ impl Story<'_> {
             };
             must(uses.iter().any(split), "mixed, but all read the same");
         }
+        let comparable = self.place != Where::Split && self.eyes != Eyes::NoPods;
+        if verdict == "likely-same" && comparable && !uses.iter().any(|used| used.how.refreshed()) {
+            let refuted = self.survivors(set).any(|pod| self.ledger.written_since(name, pod.changed));
+            must(!refuted, "likely-same, and its number is above that of a Pod");
+        }
         let older = |stamp: jiff::Timestamp| live.as_ref().is_some_and(|live| stamp < live.created);
         if verdict == "recreated" {
             let pods = self.pods.values().filter(|pod| pod.names(name)).any(|pod| older(pod.created));
@@ -168,19 +178,24 @@ impl Story<'_> {
             must(said, "another object was read, and it is not called recreated");
         }
         let proves = |word: &str| {
-            list(reference, "evidence").any(|fact| fact["proof"] == true && fact["says"] == *word && fact["source"] == "resource-version")
+            list(reference, "evidence")
+                .any(|fact| fact["proof"] == true && fact["says"] == *word && fact["source"] == "resource-version")
         };
-        if proves("written-after") && let Some(first) = reads.iter().map(|read| read.at).min() {
+        if proves("written-after")
+            && let Some(first) = reads.iter().map(|read| read.at).min()
+        {
             must(self.ledger.written_since(name, first), "written after, but nobody wrote");
         }
 
         let states: Vec<State> = self.ledger.states(name).cloned().collect();
-        let as_read = |state: &State| reads.iter().all(|read| take(&read.used, Some(state)).as_ref() == Ok(&read.taken));
+        let as_read =
+            |state: &State| reads.iter().all(|read| take(&read.used, Some(state)).as_ref() == Ok(&read.taken));
         if let Some(claimed) = reference["digest"]["read"].as_str() {
             self.tally.count("read digests");
             let references = saferollback::core::references::extract(&object["spec"]["template"]).references;
             let consumed = references.into_iter().find(|one| one.name == name);
-            let digest = |state: &State| consumed.as_ref().map(|one| one.consumed(&state.content()).digest().to_string());
+            let digest =
+                |state: &State| consumed.as_ref().map(|one| one.consumed(&state.content()).digest().to_string());
             let right = states.iter().any(|state| digest(state).as_deref() == Some(claimed) && as_read(state));
             must(right || hidden, "a read digest of something that was not read");
         }

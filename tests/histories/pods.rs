@@ -43,8 +43,9 @@ pub struct Pod {
     /// The Pod as the kubelet held it when it acted.
     pub held: Value,
     pub started: Option<Timestamp>,
-    /// Changes with everything that happens to the Pod.
+    /// Changes with everything that happens to the Pod; `changed`: when that was seen.
     pub version: String,
+    pub changed: Timestamp,
     pub restarts: BTreeMap<String, u64>,
 }
 

@@ -106,7 +106,8 @@ fn took(used: &Use, env: &Texts, files: &Texts) -> Taken {
         }
         How::Files { directory, items } => {
             let below = directory.strip_prefix("/config/").unwrap_or(directory);
-            let own = files.iter().filter_map(|(path, text)| Some((path.strip_prefix(below)?.strip_prefix('/')?, text)));
+            let own =
+                files.iter().filter_map(|(path, text)| Some((path.strip_prefix(below)?.strip_prefix('/')?, text)));
             let key = |path: &str| match items {
                 None => Some(path.to_owned()),
                 Some(items) => items.iter().find(|(_, at)| at == path).map(|(key, _)| key.clone()),

@@ -7,7 +7,7 @@ use super::template::{self, Image};
 use super::uses::{self, Bytes};
 use super::world::World;
 use crate::support::client::{Answer, CONFIGMAPS, DEPLOYMENTS, EVENTS, PODS, REPLICASETS};
-use crate::support::control_plane::Namespace;
+use crate::support::control_plane::{Namespace, items};
 use crate::support::product::Ran;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -131,15 +131,15 @@ impl<'a> Story<'a> {
         self.settle();
     }
 
-    /// Takes the load off the server; nobody asks about this namespace any more.
+    /// Takes the load off the node. Played Pods are none.
     fn finish(&mut self) {
+        if self.place != Where::Node {
+            return;
+        }
         for kind in [DEPLOYMENTS, REPLICASETS] {
             self.space.all(kind).query("propagationPolicy", "Orphan").delete(&json!({})).result().ok();
         }
         self.space.all(PODS).delete(&json!({"gracePeriodSeconds": 0})).result().ok();
-        for kind in [EVENTS, CONFIGMAPS] {
-            self.space.all(kind).delete(&json!({})).result().ok();
-        }
     }
 
     /// All Events are gone, and the API's history with them, as after an hour.
@@ -169,7 +169,8 @@ impl<'a> Story<'a> {
     fn state(object: &Value) -> State {
         let time = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).and_then(|t| t.parse().ok());
         let data = serde_json::from_value(object["data"].clone()).unwrap_or_default();
-        let content = saferollback::core::digest::Content::from_object(&saferollback::core::object::Object(object.clone()));
+        let content =
+            saferollback::core::digest::Content::from_object(&saferollback::core::object::Object(object.clone()));
         State {
             uid: object["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
             created: time("/metadata/creationTimestamp").unwrap_or(Timestamp::UNIX_EPOCH),
@@ -396,7 +397,12 @@ impl<'a> Story<'a> {
                 }
             }
             Step::Crash => {
-                let running: Vec<String> = self.pods.iter().filter(|(_, pod)| pod.phase == Phase::Reported).map(|(uid, _)| uid.clone()).collect();
+                let running: Vec<String> = self
+                    .pods
+                    .iter()
+                    .filter(|(_, pod)| pod.phase == Phase::Reported)
+                    .map(|(uid, _)| uid.clone())
+                    .collect();
                 if let Some(uid) = self.dice.pick(&running).cloned() {
                     if self.place == Where::Node { self.crash_real(&uid) } else { self.crash_played(&uid) }
                 }
@@ -411,7 +417,11 @@ impl<'a> Story<'a> {
                 let (wanted, app) = if step == Step::Relabel { ("web", "debug") } else { ("", "web") };
                 if let Some(name) = self.some_pod(|pod| pod.owner.is_empty() == wanted.is_empty()) {
                     self.note(format!("  {name}"));
-                    self.space.at(PODS, &name).merge_patch(&json!({"metadata": {"labels": {"app": app}}})).result().ok();
+                    self.space
+                        .at(PODS, &name)
+                        .merge_patch(&json!({"metadata": {"labels": {"app": app}}}))
+                        .result()
+                        .ok();
                 }
             }
             Step::Adopt | Step::Rewrite => self.foreign(step),
@@ -539,7 +549,12 @@ impl<'a> Story<'a> {
     /// One look at the namespace: what came, what went, and a step forward for so many percent of the Pods. Did anything
     /// move?
     pub fn turn(&mut self, percent: usize) -> bool {
-        let listed = self.space.items(PODS);
+        let mut list = self.space.all(PODS);
+        if percent > 0 {
+            // From the server's cache: a little late is good enough for a node, and cheap.
+            list = list.query("resourceVersion", "0");
+        }
+        let listed = items(list.get().ok());
         let mut moved = self.went(&listed);
         for object in listed {
             let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
@@ -550,10 +565,13 @@ impl<'a> Story<'a> {
             let owner = controller(&object).to_owned();
             let version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
             if let Some(pod) = self.pods.get_mut(&uid) {
-                moved |= pod.version != version;
-                (pod.owner, pod.version) = (owner, version);
+                if pod.version != version {
+                    (pod.version, pod.changed, moved) = (version, Timestamp::now(), true);
+                }
+                pod.owner = owner;
             }
-            moved |= if self.place == Where::Node { self.listen(&uid, &object) } else { self.act(&uid, object, percent) };
+            moved |=
+                if self.place == Where::Node { self.listen(&uid, &object) } else { self.act(&uid, object, percent) };
         }
         moved
     }
@@ -584,6 +602,7 @@ impl<'a> Story<'a> {
             held: Value::Null,
             started: None,
             version: String::new(),
+            changed: Timestamp::now(),
             restarts: BTreeMap::new(),
         };
         self.pods.insert(uid.to_owned(), pod);

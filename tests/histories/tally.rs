@@ -46,7 +46,10 @@ impl Tally {
     }
 
     pub fn wrong_but_allowed(&self) -> usize {
-        ["wrong likely-same", "wrong likely candidates", "promises broken, likely"].iter().map(|what| self.of(what)).sum()
+        ["wrong likely-same", "wrong likely candidates", "promises broken, likely"]
+            .iter()
+            .map(|what| self.of(what))
+            .sum()
     }
 
     pub fn verdicts_of(&self, wanted: &str) -> usize {
@@ -82,7 +85,12 @@ impl fmt::Display for Tally {
             }
         }
         let likely = self.verdicts_of("likely-same");
-        writeln!(f, "likely-same that was wrong: {} of {likely}, {}", self.of("wrong likely-same"), share(self.of("wrong likely-same"), likely))?;
+        writeln!(
+            f,
+            "likely-same that was wrong: {} of {likely}, {}",
+            self.of("wrong likely-same"),
+            share(self.of("wrong likely-same"), likely)
+        )?;
         for (what, n) in &self.counts {
             writeln!(f, "{what}: {n}")?;
         }

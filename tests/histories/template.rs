@@ -13,7 +13,9 @@ pub enum Image {
 
 fn container(name: &str, port: u16, image: Image) -> Value {
     match image {
-        Image::Played => json!({"name": name, "image": "registry.example/web:1.4", "env": [], "envFrom": [], "volumeMounts": []}),
+        Image::Played => {
+            json!({"name": name, "image": "registry.example/web:1.4", "env": [], "envFrom": [], "volumeMounts": []})
+        }
         Image::Real => {
             let port_text = port.to_string();
             let arguments = if name == "init" { ["init", name] } else { ["serve", &port_text] };
@@ -22,8 +24,7 @@ fn container(name: &str, port: u16, image: Image) -> Value {
             container["envFrom"] = json!([]);
             container["volumeMounts"] = json!([]);
             if name != "init" {
-                container["readinessProbe"] =
-                    json!({"httpGet": {"path": "/ready", "port": port}, "periodSeconds": 1});
+                container["readinessProbe"] = json!({"httpGet": {"path": "/ready", "port": port}, "periodSeconds": 1});
             }
             container
         }
@@ -105,7 +106,9 @@ pub fn template(dice: &mut Dice, app: &str, release: usize, main: &str, image: I
             }
         }
     }
-    if image == Image::Real && let Some(init) = &mut init {
+    if image == Image::Real
+        && let Some(init) = &mut init
+    {
         volumes.push(json!({"name": "shared", "emptyDir": {}}));
         for one in [init, &mut web] {
             push(one, "volumeMounts", json!({"name": "shared", "mountPath": "/shared"}));

@@ -10,14 +10,19 @@ impl Story<'_> {
         self.eyes = Eyes::All;
         self.turn(0);
         let sets = self.sets_of_web();
-        let number = |set: &Value| set["metadata"]["annotations"]["deployment.kubernetes.io/revision"].as_str().map(str::to_owned);
-        let Some((set, number)) = self.dice.pick(&sets).and_then(|set| Some((set.clone(), number(set)?))) else { return };
+        let number = |set: &Value| {
+            set["metadata"]["annotations"]["deployment.kubernetes.io/revision"].as_str().map(str::to_owned)
+        };
+        let Some((set, number)) = self.dice.pick(&sets).and_then(|set| Some((set.clone(), number(set)?))) else {
+            return;
+        };
         let uid = set["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
         let edited = self.set(&uid, &set).edited;
         let before = self.relevant(&uid);
         let known: Vec<String> = self.pods.keys().cloned().collect();
         let config = self.dice.weighted(&[(7, "--config=auto"), (2, "--config=pin"), (1, "--config=live")]);
-        let ran = self.product(&["undo", "web", "--to-revision", &number, config, "-y", "-o", "json", "--timeout", "8s"]);
+        let ran =
+            self.product(&["undo", "web", "--to-revision", &number, config, "-y", "-o", "json", "--timeout", "8s"]);
         self.note(format!("  to {number} {config}: exit {}", ran.code));
         self.tally.count(&format!("undo, exit {}", ran.code));
         if !matches!(ran.code, 0 | 3 | 4 | 5) {

@@ -311,3 +311,21 @@ fn content_named_and_immutable() {
     assert_ne!(verdict(&start(1000)), Verdict::Same, "set in the second of the first Pod");
     assert_ne!(verdict(&start(1500)), Verdict::Same, "younger than the first Pod");
 }
+
+/// Would break: a name made by kubectl may have held a hotfix, frozen by hand, deleted and created again as generated. The
+/// node keeps the hotfix as long as an older Pod names it. Snapshots of ours never had other bytes.
+#[test]
+fn a_generated_name_is_no_shield_against_a_namesake() {
+    let mut object = snapshot(&json!({"k": "v"}), 100, 900);
+    object["metadata"]["name"] = json!("plain-cht782m4gm");
+    let mut scene = Scene::retired(renamed(env_from(), &object["metadata"]["name"]));
+    numberless(&mut scene);
+    scene.objects = vec![object];
+    let judged = scene.judged(1);
+    assert_eq!((judged.references[0].verdict, judged.references[0].facts[0].source), (Verdict::Same, "content-name"));
+    scene.pods.push(json!({
+        "metadata": {"name": "older", "uid": "older", "creationTimestamp": stamp(10)},
+        "spec": renamed(env_from(), &scene.objects[0]["metadata"]["name"])["spec"]
+    }));
+    assert_eq!(scene.judged(1).references[0].verdict, Verdict::Recreated);
+}
