@@ -134,6 +134,32 @@ fn rule_3_a_near_number_below_the_objects_own_says_nothing() {
 }
 
 #[test]
+fn rule_3_of_several_near_numbers_the_lowest_counts() {
+    // Would break: a repeated Event (a restart within minutes) has a number above an edit that followed the first read.
+    let mut scene = Scene::retired(env_from());
+    scene.sets[0]["spec"]["replicas"] = json!(1);
+    let started = pod(&scene.sets[0], "aaaaa", 200, 1000);
+    scene.events = [212, 700].map(|own| event(&started, "Started", None, 0, own, 1003)).into();
+    assert_eq!(scene.verdict(1), LikelySame);
+    scene.overwrite(data("x"), 300).no_past();
+    assert_eq!(scene.verdict(1), Unknown);
+}
+
+#[test]
+fn rule_3_a_directory_written_since_its_pods_last_change_is_refreshed() {
+    // Would break: without Events and managedFields only the Pod's own number tells of the write; a name that
+    // re-computes, or another Pod that started after it, must not hide that the files were others before.
+    let mut scene = Scene::calm(volume());
+    scene.events.clear();
+    scene.overwrite(data("x"), 900).no_past();
+    scene.objects[0]["metadata"]["managedFields"] = json!([]);
+    assert_eq!(scene.verdict(1), Refreshed);
+    let younger = pod(&scene.sets[0], "younger", 950, 2000);
+    scene.pods.push(younger);
+    assert_eq!(scene.verdict(1), Refreshed, "not likely-same, although the younger Pod saw no write");
+}
+
+#[test]
 fn rule_4_the_domain_check() {
     // Would break: Pods in an etcd of their own count on their own.
     let check = |first, pods, last| Domain::check(first, [pods, None, None], last).pods;
