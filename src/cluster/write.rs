@@ -13,6 +13,9 @@ use crate::core::object::Object;
 
 /// The field manager of everything we write.
 pub const FIELD_MANAGER: &str = "kubectl-saferollback";
+/// That of annotations put on an object of ours later. An owner's time moves with each of its writes, and that of a
+/// snapshot's `immutable` must stay the creation's: it is what proves for how long it has been so.
+pub const ANNOTATOR: &str = "kubectl-saferollback-annotate";
 
 /// Who forbade a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,7 +155,16 @@ impl Cluster {
         let asked = Asked::new(if dry_run { "dry-run create" } else { "create" }, resource, namespace, None);
         let name = body.pointer("/metadata/name").and_then(Value::as_str).map(Into::into);
         let path = path(&asked, resource);
-        self.write(Method::POST, path, Asked { name, ..asked }, resource, "application/json", body, dry_run).await
+        self.write(
+            Method::POST,
+            path,
+            Asked { name, ..asked },
+            resource,
+            ("application/json", FIELD_MANAGER),
+            body,
+            dry_run,
+        )
+        .await
     }
 
     /// Applies a JSON patch (RFC 6902): all of it or nothing, so its `test` operations are preconditions that hold
@@ -171,10 +183,11 @@ impl Cluster {
         let verb = if dry_run { "dry-run patch" } else { JSON_PATCH };
         let asked = Asked::new(verb, resource, namespace, Some(name));
         let path = path(&asked, resource);
-        self.write(Method::PATCH, path, asked, resource, "application/json-patch+json", ops, dry_run).await
+        self.write(Method::PATCH, path, asked, resource, ("application/json-patch+json", FIELD_MANAGER), ops, dry_run)
+            .await
     }
 
-    /// Applies a merge patch (RFC 7386). `metadata.uid` or `metadata.resourceVersion` in it are preconditions.
+    /// Applies a merge patch (RFC 7386) as [`ANNOTATOR`]. `metadata.uid` or `metadata.resourceVersion` in it are preconditions.
     ///
     /// # Errors
     /// See [`WriteError`]; a precondition that does not hold is [`WriteError::Conflict`].
@@ -189,7 +202,8 @@ impl Cluster {
         let verb = if dry_run { "dry-run change" } else { MERGE_PATCH };
         let asked = Asked::new(verb, resource, namespace, Some(name));
         let path = path(&asked, resource);
-        self.write(Method::PATCH, path, asked, resource, "application/merge-patch+json", patch, dry_run).await
+        self.write(Method::PATCH, path, asked, resource, ("application/merge-patch+json", ANNOTATOR), patch, dry_run)
+            .await
     }
 
     #[expect(clippy::too_many_arguments, reason = "one private seam; three callers that each fill in all of it")]
@@ -199,7 +213,7 @@ impl Cluster {
         path: Result<String, ReadError>,
         asked: Asked,
         resource: Resource,
-        content_type: &'static str,
+        (content_type, manager): (&'static str, &str),
         body: &Value,
         dry_run: bool,
     ) -> Result<Object, WriteError> {
@@ -208,7 +222,7 @@ impl Cluster {
             Err(ReadError::BadName { name, .. }) => return Err(WriteError::BadName { asked, name }),
             Err(other) => return Err(WriteError::BadName { asked, name: other.to_string() }),
         };
-        let mut query = vec![("fieldManager", FIELD_MANAGER.to_string()), ("fieldValidation", "Strict".to_string())];
+        let mut query = vec![("fieldManager", manager.to_string()), ("fieldValidation", "Strict".to_string())];
         if dry_run {
             query.push(("dryRun", "All".to_string()));
         }

@@ -125,10 +125,8 @@ impl<'a> Case<'a> {
     /// ARCHITECTURE.md, rule 5: how the object's age stands to everything that names it.
     pub fn namesake(&self, kind: Kind, object: &Object) -> Namesake {
         let Some(created) = object.created() else { return Namesake::Close };
-        if self.seen.pods.is_err() {
-            return Namesake::Close;
-        }
-        let mut standing = Namesake::Clear;
+        // Pods that may not be read may be older; the revisions can still tell that it is younger.
+        let mut standing = if self.seen.pods.is_ok() { Namesake::Clear } else { Namesake::Close };
         for user in self.users.get(&(kind, object.name().to_string())).into_iter().flatten() {
             match user.created {
                 Some(stamp) if created > stamp => {

@@ -116,6 +116,13 @@ pub fn judge<'a>(
         return Rung { read: Some(&proven.content), ..rung };
     }
 
+    // A snapshot of ours is made immutable with its content; whatever was written to it since is metadata. Within the
+    // first seconds that is no proof, since somebody else could have done both, one after the other.
+    if live.own && evidence::immutable_since(object).is_some() {
+        let detail = "its name re-computes (snapshot), and it is immutable: a write since was none of content".into();
+        return found(Verdict::LikelySame, "content-name", false, detail);
+    }
+
     // Running Pods have today's files, whatever was written since (kubelet refreshes them).
     let written = |verdict: Verdict| {
         if revision.current && used.read == Read::RefreshedMount { Verdict::Refreshed } else { verdict }

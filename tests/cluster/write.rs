@@ -33,8 +33,8 @@ async fn writes_are_strict_name_their_manager_and_can_be_dry() {
     cluster.json_patch(DEPLOYMENTS, "shop", "web", &ops, false).await.unwrap();
     cluster.merge_patch(Resource::ConfigMaps, "shop", "s", &json!({"metadata": {}}), true).await.unwrap();
     let seen = fake.seen();
-    for request in &seen {
-        assert_eq!(request.query["fieldManager"], "kubectl-saferollback");
+    for (request, own) in seen.iter().zip(["", "", "", "-annotate"]) {
+        assert_eq!(request.query["fieldManager"], format!("kubectl-saferollback{own}"));
         assert_eq!(request.query["fieldValidation"], "Strict");
     }
     let dry: Vec<Option<&str>> = seen.iter().map(|r| r.query.get("dryRun").map(String::as_str)).collect();

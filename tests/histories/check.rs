@@ -5,7 +5,7 @@ use super::ledger::State;
 use super::pods::{Phase, Pod, Read};
 use super::story::Story;
 use super::tally::Class;
-use super::uses::{Taken, Use};
+use super::uses::{How, Taken, Use};
 use serde_json::Value;
 
 fn text<'a>(value: &'a Value, member: &str) -> &'a str {
@@ -130,6 +130,10 @@ impl Story<'_> {
         let take = |used: &Use, state: Option<&State>| used.take(state.map(|state| &state.bytes));
         let differs = |read: &Read| take(&read.used, next.as_ref()).as_ref() != Ok(&read.taken);
         let equal = !reads.iter().any(differs);
+        // Where files were refreshed the report says so beside it.
+        let says = |word: &str| list(reference, "evidence").any(|fact| fact["says"] == *word);
+        let refreshed = says("refreshed");
+        let likely = !reads.iter().any(|read| differs(read) && !(refreshed && read.used.how.refreshed()));
         let missing = live.is_none() && uses.iter().any(|used| !used.optional);
         let lacking = live.as_ref().is_some_and(|live| uses.iter().any(|used| used.lacks(&live.bytes)));
 
@@ -144,7 +148,7 @@ impl Story<'_> {
             // Under A1 the reader is told of caches that no API shows.
             "same" if !equal && hidden => self.tally.count("same against a namesake that only A1 excludes"),
             "same" => must(equal, "same, but a container read something else"),
-            "likely-same" if !equal => {
+            "likely-same" if !likely => {
                 self.tally.count("wrong likely-same");
                 self.note(format!("  wrong likely-same of revision {number}: {}", reference["evidence"]));
             }
@@ -159,7 +163,11 @@ impl Story<'_> {
             must(uses.iter().any(split), "mixed, but all read the same");
         }
         let comparable = self.place != Where::Split && self.eyes != Eyes::NoPods;
-        if verdict == "likely-same" && comparable && !uses.iter().any(|used| used.how.refreshed()) {
+        if verdict == "likely-same"
+            && comparable
+            && !name.contains("-sr-")
+            && !uses.iter().any(|used| used.how.refreshed())
+        {
             let refuted = self.survivors(set).any(|pod| self.ledger.written_since(name, pod.changed));
             must(!refuted, "likely-same, and its number is above that of a Pod");
         }
@@ -171,9 +179,12 @@ impl Story<'_> {
         }
         let of_another = reads.iter().any(|read| {
             let pods = self.sets.get(set).is_some_and(|set| older(set.created));
-            read.uid.is_some() && pods && live.as_ref().is_some_and(|live| read.uid.as_deref() != Some(&live.uid))
+            read.used.how != How::Unmounted
+                && read.uid.is_some()
+                && pods
+                && live.as_ref().is_some_and(|live| read.uid.as_deref() != Some(&live.uid))
         });
-        if of_another && self.eyes != Eyes::NoPods {
+        if of_another {
             let said = ["recreated", "missing", "key-missing", "unreadable", "changed", "mixed"].contains(&verdict);
             must(said, "another object was read, and it is not called recreated");
         }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     pub uid: String,
+    pub version: String,
     pub created: Timestamp,
     pub bytes: Bytes,
     pub immutable: bool,

@@ -173,6 +173,7 @@ impl<'a> Story<'a> {
             saferollback::core::digest::Content::from_object(&saferollback::core::object::Object(object.clone()));
         State {
             uid: object["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
+            version: object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned(),
             created: time("/metadata/creationTimestamp").unwrap_or(Timestamp::UNIX_EPOCH),
             bytes: Bytes { data, binary: content.map(|c| c.binary).unwrap_or_default() },
             immutable: object["immutable"] == true,
@@ -184,6 +185,10 @@ impl<'a> Story<'a> {
         match answer.result() {
             Ok(object) => {
                 let state = Self::state(&object);
+                // The server takes a write that changes nothing for none.
+                if self.ledger.live(name).is_some_and(|live| live.version == state.version) {
+                    return;
+                }
                 self.note(format!("  {name} is {:?}{}", state.bytes, if state.immutable { ", immutable" } else { "" }));
                 let known = self.former.entry(name.to_owned()).or_default();
                 if !known.contains(&state.bytes) {

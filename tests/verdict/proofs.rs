@@ -329,3 +329,19 @@ fn a_generated_name_is_no_shield_against_a_namesake() {
     }));
     assert_eq!(scene.judged(1).references[0].verdict, Verdict::Recreated);
 }
+
+/// Would break: an undo that uses a snapshot again touches it, and its number then is above every Pod that read it
+/// before. It would be called edited, although it cannot be.
+#[test]
+fn a_touched_snapshot_was_not_edited() {
+    let object = snapshot(&json!({"A": "1"}), 900, 998);
+    let name = object["metadata"]["name"].clone();
+    let mut scene = Scene::calm(renamed(env_from(), &name));
+    scene.objects = vec![object];
+    assert_eq!(scene.judged(1).references[0].verdict, Verdict::LikelySame, "made within seconds of its Pod");
+    scene.objects[0]["metadata"]["managedFields"][0]["time"] = json!(stamp(900));
+    scene.objects[0]["metadata"]["creationTimestamp"] = json!(stamp(900));
+    assert_eq!(scene.judged(1).references[0].verdict, Verdict::Same, "the flag's owner did not touch it");
+    scene.objects[0]["immutable"] = json!(false);
+    assert_eq!(scene.judged(1).references[0].verdict, Verdict::WrittenAfter, "mutable: its bytes may have been others");
+}

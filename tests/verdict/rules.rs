@@ -254,6 +254,16 @@ fn rule_5_revisions_name_it_too() {
 }
 
 #[test]
+fn rule_5_revisions_tell_where_pods_may_not_be_read() {
+    // Would break: without the right to read Pods a number of the start would make a new object "likely the same".
+    let mut scene = Scene::retired(env_from());
+    scene.no_pods = true;
+    assert_ne!(scene.verdict(1), Same, "Pods that nobody sees may be older");
+    scene.recreate(data("1"), 450, 1500);
+    assert_eq!((scene.verdict(1), scene.verdict(2)), (Recreated, Recreated));
+}
+
+#[test]
 fn rule_5_init_and_volume_users_count() {
     let mut scene = Scene::calm(env_from());
     let mut other = foreign_pod(-500);
