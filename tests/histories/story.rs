@@ -479,30 +479,29 @@ impl<'a> Story<'a> {
         })
     }
 
-    /// A Pod that the workload's controller did not make: a bare one that it adopts, or one that admission rewrote.
+    /// A Pod that the workload's controller did not make from the template: a bare one that it adopts, or one that bears
+    /// all signs of it, as where admission rewrote what it names. Ready before it is adopted, and dear to the controller,
+    /// else it would be the first to go.
     fn foreign(&mut self, step: Step) {
         let sets = self.sets_of_web();
         let Some(set) = sets.iter().find(|set| set["spec"]["replicas"].as_u64().unwrap_or(0) > 0) else { return };
-        let hash = &set["metadata"]["labels"]["pod-template-hash"];
         let image = self.image();
-        let mut body = template::template(&mut self.dice, "web", 0, "flags", image);
-        body["metadata"]["labels"]["pod-template-hash"] = hash.clone();
-        let name = set["metadata"]["name"].as_str().unwrap_or_default();
-        if step == Step::Rewrite {
-            body["metadata"]["generateName"] = json!(format!("{name}-"));
-            body["metadata"]["ownerReferences"] = json!([{
-                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": set["metadata"]["uid"],
-                "controller": true, "blockOwnerDeletion": true,
-            }]);
-        } else {
-            body["metadata"]["generateName"] = json!("bare-");
-        }
-        // Room for it, else the controller ends one at once.
-        let replicas = set["spec"]["replicas"].as_u64().unwrap_or(0) as usize;
+        let name = if self.dice.chance(50) { "flags".to_owned() } else { self.main.clone() };
+        let mut body = template::template(&mut self.dice, "guest", 0, &name, image);
+        let prefix = set["metadata"]["name"].as_str().filter(|_| step == Step::Rewrite).unwrap_or("bare");
+        body["metadata"]["generateName"] = json!(format!("{prefix}-"));
+        body["metadata"]["labels"]["pod-template-hash"] = set["metadata"]["labels"]["pod-template-hash"].clone();
+        body["metadata"]["annotations"]["controller.kubernetes.io/pod-deletion-cost"] = json!("1000");
         let made = self.space.all(PODS).create(&body).ok();
-        self.scale(replicas + 1);
         let uid = made["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
         self.born(&uid, &made, false);
+        self.settle();
+        let name = made["metadata"]["name"].as_str().unwrap_or_default();
+        self.space.at(PODS, name).merge_patch(&json!({"metadata": {"labels": {"app": "web"}}})).result().ok();
+        if self.dice.chance(50) {
+            let replicas = set["spec"]["replicas"].as_u64().unwrap_or(0) as usize;
+            self.scale(replicas + 1);
+        }
     }
 
     // ------------------------------------------------------------ the product
