@@ -178,7 +178,10 @@ impl Story<'_> {
         if verdict == "recreated" {
             let pods = self.pods.values().filter(|pod| pod.names(name)).any(|pod| older(pod.created));
             let sets = self.sets.values().filter(|set| set.uses.iter().any(|used| used.config == name));
-            must(pods || sets.map(|set| set.created).any(older), "recreated, and nothing older names it");
+            let another = reads.iter().any(|read| {
+                read.uid.is_some() && live.as_ref().is_some_and(|live| read.uid.as_deref() != Some(&live.uid))
+            });
+            must(another || pods || sets.map(|set| set.created).any(older), "recreated, and nothing older names it");
         }
         let of_another = reads.iter().any(|read| {
             let pods = self.sets.get(set).is_some_and(|set| older(set.created));
