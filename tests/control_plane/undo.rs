@@ -265,6 +265,14 @@ fn a_conflict_lists_its_snapshots_and_the_next_run_uses_them() {
     assert_eq!(undone["outcome"], "done", "{undone:#}");
     assert_eq!(copies(), 1, "the snapshot is used again");
     assert_eq!(format!("ConfigMap/{}", bound(&namespace)), written[0]);
+    // The touch must not move the date of the flag's owner: it is what proves for how long the bytes are the same.
+    let used = namespace.at(CONFIGMAPS, &bound(&namespace)).get().ok();
+    assert!(used["metadata"]["annotations"]["saferollback.dev/touched"].is_string(), "{used:#}");
+    let owners = used["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let of_flag: Vec<&Value> = owners.filter(|owner| owner["fieldsV1"]["f:immutable"].is_object()).collect();
+    assert_eq!(of_flag.len(), 1, "{used:#}");
+    assert_eq!(of_flag[0]["manager"], "kubectl-saferollback");
+    assert_eq!(of_flag[0]["time"], used["metadata"]["creationTimestamp"]);
 }
 
 /// Without this a rollback of ours would be a dead end for everybody who uses kubectl.
