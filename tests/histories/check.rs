@@ -6,7 +6,8 @@ use super::pods::{Phase, Pod, Read};
 use super::story::Story;
 use super::tally::Class;
 use super::uses::{How, Taken, Use};
-use serde_json::Value;
+use crate::support::client::PODS;
+use serde_json::{Value, json};
 
 fn text<'a>(value: &'a Value, member: &str) -> &'a str {
     value[member].as_str().unwrap_or_default()
@@ -38,6 +39,7 @@ impl Story<'_> {
                 return;
             }
             self.note(format!("check, as {:?}", self.eyes));
+            self.claims.clear();
             let document = ran.document();
             for revision in list(&document, "revisions") {
                 self.hold_revision(revision, &sets);
@@ -46,6 +48,44 @@ impl Story<'_> {
             return;
         }
         self.tally.count("checks given up: the namespace did not come to rest");
+    }
+
+    /// The question behind every verdict, put to a container: a Pod goes, and its substitute must hold what the others
+    /// hold wherever that was called the same.
+    pub fn replace_one(&mut self) {
+        let current: Vec<String> = self.claims.iter().map(|(set, _)| set.clone()).collect();
+        let Some(uid) =
+            self.pods.iter().find(|(_, pod)| pod.witness && current.contains(&pod.owner)).map(|(uid, _)| uid.clone())
+        else {
+            return;
+        };
+        let pod = &self.pods[&uid];
+        let (name, set) = (pod.name.clone(), pod.owner.clone());
+        let before = self.relevant(&set);
+        let known: Vec<String> = self.pods.keys().cloned().collect();
+        self.note(format!("the substitute of {name}"));
+        self.space.at(PODS, &name).delete(&json!({})).result().ok();
+        self.settle();
+        let mut wrong = Vec::new();
+        for pod in self
+            .pods
+            .iter()
+            .filter(|(uid, pod)| !known.contains(uid) && pod.witness && pod.owner == set)
+            .map(|(_, pod)| pod)
+        {
+            for read in pod.reads.iter().filter(|read| self.claims.contains(&(set.clone(), read.used.config.clone()))) {
+                self.tally.count("substitutes' reads called the same beforehand");
+                if before.iter().any(|one| one.used == read.used && one.taken != read.taken) {
+                    wrong.push(format!(
+                        "called the same, and the substitute {} read {:?} of {}",
+                        pod.name, read.taken, read.used.config
+                    ));
+                }
+            }
+        }
+        for what in wrong {
+            self.fail(what);
+        }
     }
 
     /// Everything that moves by itself, and the ReplicaSets.
@@ -147,7 +187,10 @@ impl Story<'_> {
         match verdict {
             // Under A1 the reader is told of caches that no API shows.
             "same" if !equal && hidden => self.tally.count("same against a namesake that only A1 excludes"),
-            "same" => must(equal, "same, but a container read something else"),
+            "same" => {
+                must(equal, "same, but a container read something else");
+                self.claims.push((set.to_owned(), name.to_owned()));
+            }
             "likely-same" if !likely => {
                 self.tally.count("wrong likely-same");
                 self.note(format!("  wrong likely-same of revision {number}: {}", reference["evidence"]));

@@ -29,6 +29,8 @@ pub struct Story<'a> {
     /// Its steps and what came of them, for the reader of a failure.
     pub log: Vec<String>,
     pub found: Vec<String>,
+    /// What the last report called the same: ReplicaSet and ConfigMap.
+    pub claims: Vec<(String, String)>,
     pub tally: super::tally::Tally,
     began: Instant,
     main: String,
@@ -58,6 +60,7 @@ impl<'a> Story<'a> {
             sets: BTreeMap::new(),
             log: Vec::new(),
             found: Vec::new(),
+            claims: Vec::new(),
             tally: super::tally::Tally::default(),
             began: Instant::now(),
             main,
@@ -83,7 +86,10 @@ impl<'a> Story<'a> {
             story.grow_old();
         }
         story.check();
-        story.finish();
+        if real {
+            story.replace_one();
+            story.finish();
+        }
         story
     }
 
@@ -133,9 +139,6 @@ impl<'a> Story<'a> {
 
     /// Takes the load off the node. Played Pods are none.
     fn finish(&mut self) {
-        if self.place != Where::Node {
-            return;
-        }
         for kind in [DEPLOYMENTS, REPLICASETS] {
             self.space.all(kind).query("propagationPolicy", "Orphan").delete(&json!({})).result().ok();
         }
