@@ -107,7 +107,7 @@ pub const STEPS: &[(usize, Step)] = &[
     (10, Step::Set),
     (5, Step::PutBack),
     (3, Step::AddKey),
-    (4, Step::RemoveKey),
+    (6, Step::RemoveKey),
     (2, Step::Label),
     (1, Step::LabelAndBack),
     (2, Step::Apply),

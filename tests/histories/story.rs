@@ -245,6 +245,14 @@ impl<'a> Story<'a> {
         let name = if self.dice.chance(85) { self.main.clone() } else { "flags".to_owned() };
         let live = self.ledger.live(&name).cloned();
         let value = self.dice.below(3).to_string();
+        let gap = match step {
+            Step::RemoveKey => 40,
+            Step::Set | Step::PutBack | Step::Replace | Step::Delete | Step::RecreateEqual => 10,
+            _ => 0,
+        };
+        if self.dice.chance(gap) {
+            self.into_gap();
+        }
         match step {
             Step::Wait => {
                 let ms = self.dice.weighted(WAITS);
@@ -347,6 +355,23 @@ impl<'a> Story<'a> {
         object.as_object_mut().expect("an object").remove("binaryData");
         let answer = self.space.at(CONFIGMAPS, name).query("fieldManager", manager).replace(&object);
         self.wrote(name, answer);
+    }
+
+    /// Goes on to the moment in which a container has read and nobody has heard of it yet.
+    fn into_gap(&mut self) {
+        if self.place == Where::Node {
+            return;
+        }
+        let Some(name) = self.some_pod(|pod| pod.witness) else { return };
+        self.note(format!("  in the gap of the substitute of {name}"));
+        self.space.at(PODS, &name).delete(&json!({})).result().ok();
+        for _ in 0..40 {
+            self.turn(100);
+            if self.pods.values().any(|pod| pod.witness && pod.phase == Phase::Started) {
+                return;
+            }
+            self.sleep(20);
+        }
     }
 
     /// Without a trace in managedFields. A late kubelet and no trace together are beyond every proof (A2), so there the

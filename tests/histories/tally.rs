@@ -37,8 +37,9 @@ impl Tally {
 
     pub fn unknown(&mut self, why: &str) {
         // Names and numbers would make every reason its own.
-        let why: String = why.chars().filter(|c| !c.is_ascii_digit()).take(90).collect();
-        *self.unknowns.entry(why).or_default() += 1;
+        let bare = |word: &str| !word.contains('/') && !word.contains(|c: char| c.is_ascii_digit());
+        let why: Vec<&str> = why.split(' ').map(|word| if bare(word) { word } else { "…" }).take(16).collect();
+        *self.unknowns.entry(why.join(" ")).or_default() += 1;
     }
 
     pub fn of(&self, what: &str) -> usize {
