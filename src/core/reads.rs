@@ -291,7 +291,7 @@ fn first_scheduled(case: &Case<'_>, revision: &Revision, domain: Domain) -> Opti
         .filter_map(|e| Some((pod_version(e)?, e)))
         .min_by_key(|(version, _)| *version)?;
     // The act is told of after it: an Event's own number is above the Pod's.
-    if domain.events && event.version().is_none_or(|own| own < version) {
+    if domain.events && event.version().is_none_or(|own| own <= version) {
         return None;
     }
     let at = event.time_at("/eventTime").or_else(|| event.time_at("/firstTimestamp"));
