@@ -87,8 +87,8 @@ fn reported_run(pod: &Object, used: &Use) -> Option<Run> {
             let statuses = pod.items_at(STATUSES[usize::from(!used.init)]);
             run_of_status(statuses.iter().find(|s| s.get("name").and_then(Value::as_str) == Some(name))?)
         }
-        // A read of the whole Pod (image pull, driver): it has happened once anything started.
-        None => Some(Run { restarts: 0, ..runs(pod).next()? }),
+        // A read of the whole Pod (image pull, driver): it has happened once anything started, and nothing tells when.
+        None => runs(pod).next().map(|run| Run { started: None, ..run }),
     }
 }
 

@@ -755,6 +755,26 @@ fn rule_13_init_containers_have_reads_of_their_own() {
 }
 
 #[test]
+fn rule_13_a_pull_is_older_than_a_restart() {
+    // Would break: the image was pulled before the first start; a Secret that was written since would be likely the same.
+    let mut template = template("web:1", json!({}));
+    template["spec"]["imagePullSecrets"] = json!([{"name": "registry"}]);
+    let secret = |number: u64, written: i64| {
+        let mut secret = config_map("registry", json!({}), number, 0);
+        secret["kind"] = json!("Secret");
+        secret["metadata"]["managedFields"] = json!([managed("kubectl-edit", written, json!({"f:data": {}}))]);
+        secret
+    };
+    let mut scene = restarted(template, 3000);
+    scene.events.clear();
+    let mut verdict = |number: u64, written: i64| {
+        scene.objects = vec![secret(number, written)];
+        scene.judged(1).references[0].verdict
+    };
+    assert_eq!((verdict(300, 0), verdict(300, 2500), verdict(590, 3500)), (Unknown, WrittenDuring, WrittenAfter));
+}
+
+#[test]
 fn rule_14_changed_only_on_consumed_keys() {
     let edited = |template: Value, data: Value| {
         let mut scene = Scene::calm(template);
