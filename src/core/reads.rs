@@ -37,7 +37,7 @@ pub struct Span {
     /// API server's stamp that no read of this span is older than.
     pub born: Option<Timestamp>,
     pub pod: Option<String>,
-    /// The Pod's node was reported NotReady: its kubelet may be later than A2 allows.
+    /// The node of the Pod, or of one that is gone, was reported NotReady: its kubelet may be later than A2 allows.
     pub node_unready: bool,
     /// False for a bound Pod that has not reported a start: it may have read, so it can refute, not confirm.
     pub reported: bool,
@@ -265,7 +265,8 @@ fn life_span(case: &Case<'_>, revision: &Revision, domain: Domain) -> Span {
         ended: revision.retired,
         born: first,
         pod: None,
-        node_unready: false,
+        // Of Pods that are gone nobody knows the node; the Event that told of it names the Pod.
+        node_unready: case.events_of_set(rs.name()).iter().any(|e| e.str_at("/reason") == "NodeNotReady"),
         reported: true,
     }
 }

@@ -531,6 +531,17 @@ fn rule_9_a_node_that_was_not_ready_is_late() {
 }
 
 #[test]
+fn rule_9_a_node_that_was_not_ready_is_late_for_a_pod_that_is_gone_too() {
+    // Would break: the Pod is gone and with it its node's name, but the Event tells that this Pod's kubelet was cut off.
+    let mut scene = Scene::retired(env_from());
+    let gone = json!({"metadata": {"name": pod_name(1, "aaaaa"), "uid": "gone"}});
+    scene.events.push(event(&gone, "NodeNotReady", None, 241, 242, 1100));
+    assert_eq!((scene.verdict(1), scene.verdict(2)), (LikelySame, Same));
+    scene.write(data("bad"), 590, 3000);
+    assert_eq!(scene.judgement(1).candidates[0].grade, Grade::Likely);
+}
+
+#[test]
 fn rule_10_absent_now_is_not_absent_then() {
     // Would break: an optional object was there at the start and was deleted since.
     let mut optional = env_from();
@@ -966,6 +977,32 @@ fn rule_16_two_likely_contents_are_no_choice() {
     scene.write(data("y"), 400, 3000);
     let grades: Vec<_> = scene.judgement(1).candidates.iter().map(|c| c.grade).collect();
     assert_eq!(grades, [Grade::None; 3]);
+}
+
+#[test]
+fn rule_16_one_content_has_its_best_grade() {
+    // Would break: the same bytes were there once before, and that older version would take their proof away.
+    let mut scene = Scene::calm(env_from());
+    scene.write(data("x"), 150, 100).write(data("1"), 160, 200);
+    let judgement = scene.judgement(1);
+    assert_eq!(judgement.verdict, Same);
+    let candidates: Vec<_> = judgement.candidates.iter().map(|c| (c.origin.word(), c.grade)).collect();
+    assert_eq!(candidates, [("live", Grade::Proof), ("time-travel", Grade::None)]);
+}
+
+#[test]
+fn rule_17_a_walk_back_ends_below_the_lowest_number_of_a_read() {
+    // Would break: the walk ends above the version that was read, or goes through all of the history for nothing.
+    let mut scene = Scene::calm(env_from());
+    assert_eq!(scene.judgement(1).floor, Some(210));
+    let second = pod(&scene.sets[0], "ccccc", 600, 4000);
+    scene.events.extend(start_events(&second, 600, 4000));
+    scene.pods.push(second);
+    assert_eq!(scene.judgement(1).floor, Some(210), "the lowest of several");
+    scene.keep_events(|e| e["involvedObject"]["uid"] != "uid-web-5d59d67561-aaaaa");
+    assert_eq!(scene.judgement(1).floor, Some(240), "a near number where there is no better one");
+    scene.pods[0]["status"]["conditions"][1]["lastTransitionTime"] = json!(stamp(4600));
+    assert_eq!(scene.judgement(1).floor, None, "a read without a number may be as old as can be");
 }
 
 #[test]
