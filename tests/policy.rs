@@ -126,6 +126,10 @@ fn live_keeps_a_missing_object_only_where_no_pod_starts() {
     scene.pods = vec![pod(&scene.sets[0], "aaaaa", 200, 1000)];
     assert_eq!(action(&scene.plan(1, &live)), "keep");
     assert_eq!(scene.plan(1, &live).decisions[0].grade, Grade::None, "and it is not called safe");
+    let mut lacking = key_missing();
+    assert_eq!(action(&lacking.plan(1, &live)), "key-missing");
+    lacking.pods = vec![pod(&lacking.sets[0], "aaaaa", 200, 1000)];
+    assert_eq!(action(&lacking.plan(1, &live)), "keep", "a key that is missing stops no running container");
 }
 
 #[test]
@@ -182,6 +186,39 @@ fn trust_bundles_are_kept_and_secrets_never_pinned() {
     assert_eq!(secret(100, Config::Pin), "keep");
     assert_eq!(secret(590, Config::Auto), "secret-not-pinned");
     assert_eq!(secret(590, Config::Live), "keep");
+}
+
+/// A retired revision that reads this one object.
+fn naming(source: &str, name: &str) -> Scene {
+    let mut template = env_from();
+    template["spec"]["containers"][0]["envFrom"] = json!([{source: {"name": name}}]);
+    let mut scene = Scene::retired(template);
+    scene.objects.clear();
+    scene
+}
+
+#[test]
+fn what_is_never_pinned_is_not_pinned_by_hand_either() {
+    // Would break: --use would put a Secret's values, or a CA that rotates, into a ConfigMap of ours.
+    let given = |name: &str| Rules { given: [(name.to_string(), file(json!({"A": "mine"})))].into(), ..auto() };
+    let mut secret = config_map("settings", json!({}), 590, 0);
+    secret["kind"] = json!("Secret");
+    let mut scene = naming("secretRef", "settings");
+    scene.objects = vec![secret];
+    assert_eq!(action(&scene.plan(1, &given("settings"))), "secret-not-pinned");
+    let mut scene = naming("configMapRef", "openshift-service-ca.crt");
+    scene.objects = vec![config_map("openshift-service-ca.crt", json!({"ca": "new"}), 590, 0)];
+    assert_eq!(action(&scene.plan(1, &given("openshift-service-ca.crt"))), "keep");
+}
+
+#[test]
+fn what_is_never_pinned_is_refused_where_it_is_not_there() {
+    // Would break: "is not pinned" sends the person the wrong way; the object is gone, or may not be read.
+    assert_eq!(action(&naming("secretRef", "settings").plan(1, &auto())), "missing");
+    let mut bundle = naming("configMapRef", "openshift-service-ca.crt");
+    assert_eq!(action(&bundle.plan(1, &auto())), "missing", "a new Pod would wait for it");
+    bundle.unreadable.push(("openshift-service-ca.crt".into(), "forbidden".into()));
+    assert_eq!(action(&bundle.plan(1, &auto())), "unreadable");
 }
 
 #[test]

@@ -593,6 +593,7 @@ fn rule_11_pods_rewritten_at_admission_testify_nothing() {
     scene.write(data("bad"), 590, 3000);
     let judgement = scene.judgement(1);
     assert_eq!((judgement.verdict, judgement.read), (Unknown, None));
+    assert!(judgement.facts.iter().all(|f| !f.proof), "{:?}", judgement.facts);
     assert!(judgement.candidates.iter().all(|c| c.grade == Grade::None), "{:?}", judgement.candidates);
     // One of two Pods is enough: the next may be the one.
     let mut scene = Scene::calm(env_from());
@@ -1003,6 +1004,28 @@ fn rule_17_a_walk_back_ends_below_the_lowest_number_of_a_read() {
     assert_eq!(scene.judgement(1).floor, Some(240), "a near number where there is no better one");
     scene.pods[0]["status"]["conditions"][1]["lastTransitionTime"] = json!(stamp(4600));
     assert_eq!(scene.judgement(1).floor, None, "a read without a number may be as old as can be");
+}
+
+#[test]
+fn rule_17_a_pods_past_is_asked_for_only_where_it_decides() {
+    // Would break: requests for nothing, or a proof given away because nobody looked for the Pod's created version.
+    let unanchored = |mut scene: Scene, change: fn(&mut Scene)| {
+        change(&mut scene);
+        scene.judgement(1).unanchored
+    };
+    let calm = || Scene::calm(env_from());
+    assert!(unanchored(calm(), |s| s.events.clear()));
+    assert!(!unanchored(calm(), |_| {}));
+    let fresh = |s: &mut Scene| {
+        s.write(data("x"), 190, 995);
+    };
+    assert!(!unanchored(calm(), fresh), "the Pod has a number already, and the doubt is another one");
+    let frozen = |s: &mut Scene| {
+        s.events.clear();
+        s.immutable(10);
+    };
+    assert!(!unanchored(calm(), frozen), "proven without");
+    assert!(!unanchored(Scene::retired(env_from()), |s| s.events.clear()), "no Pod is left to ask");
 }
 
 #[test]
