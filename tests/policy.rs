@@ -118,6 +118,15 @@ fn each_config_on_each_verdict() {
 }
 
 #[test]
+fn a_likely_version_is_bound_or_not_proven_and_never_not_found() {
+    // Would break: "not found" sends the person after a file, though --require=likely would bind what is there.
+    let mut scene = likely();
+    scene.overwrite(json!({"A": "x"}), 215).write(json!({"A": "bad"}), 590, 3000);
+    assert_eq!(action(&scene.plan(1, &auto())), "pin time-travel");
+    assert_eq!(action(&scene.plan(1, &rules(Config::Auto, Grade::Proof))), "content-not-proven");
+}
+
+#[test]
 fn live_keeps_a_missing_object_only_where_no_pod_starts() {
     let live = rules(Config::Live, Grade::Likely);
     let mut scene = missing();

@@ -657,6 +657,33 @@ fn rule_11_another_use_of_a_named_object_is_judged_too() {
 }
 
 #[test]
+fn rule_11_what_several_pods_have_injected_is_listed_once_with_all_its_uses() {
+    // Would break: a Secret passes for the ConfigMap of its name, one Pod's sidecar hides the other's, or the
+    // template's own use is said to be put in.
+    let mut scene = Scene::calm(key_ref("A"));
+    let (map, secret) = (|name: &str| json!({"configMapRef": {"name": name}}), json!({"secretRef": {"name": "mesh"}}));
+    let mesh = json!({"name": "mesh", "image": "m:1", "envFrom": [map("settings"), map("mesh"), secret]});
+    let log = json!({"name": "log", "image": "l:1", "envFrom": [map("mesh")]});
+    scene.pods.push(pod(&scene.sets[0], "ccccc", 205, 1000));
+    for pod in &mut scene.pods {
+        pod["spec"]["containers"].as_array_mut().unwrap().push(mesh.clone());
+    }
+    scene.pods[1]["spec"]["containers"].as_array_mut().unwrap().push(log);
+    let judged = scene.judged(1);
+    let injected = judged.references.iter().filter(|j| j.injected).map(|j| &j.reference);
+    let listed: Vec<_> = injected
+        .map(|r| {
+            (format!("{}/{}", r.kind, r.name), r.uses.iter().filter_map(|u| u.container.clone()).collect::<Vec<_>>())
+        })
+        .collect();
+    let wanted =
+        [("ConfigMap/settings", &["mesh"][..]), ("ConfigMap/mesh", &["mesh", "log"]), ("Secret/mesh", &["mesh"])];
+    let wanted =
+        wanted.map(|(name, uses)| (name.to_string(), uses.iter().map(ToString::to_string).collect::<Vec<_>>()));
+    assert_eq!(listed, wanted);
+}
+
+#[test]
 fn rule_11_survivors_that_are_not_ready_make_it_failing() {
     // Would break: "same" as what never ran well.
     let mut scene = Scene::calm(env_from());
