@@ -8,7 +8,7 @@ use saferollback::core::object::Object;
 use saferollback::core::observed::{Domain, Origin};
 use saferollback::core::patch;
 use saferollback::core::plan::Plan;
-use saferollback::core::policy::{Action, Config, Given, Rules};
+use saferollback::core::policy::{Action, Code, Config, Given, Rules, decide};
 use saferollback::core::recovery::{Candidate, Grade};
 use serde_json::{Value, json};
 
@@ -123,7 +123,12 @@ fn a_likely_version_is_bound_or_not_proven_and_never_not_found() {
     let mut scene = likely();
     scene.overwrite(json!({"A": "x"}), 215).write(json!({"A": "bad"}), 590, 3000);
     assert_eq!(action(&scene.plan(1, &auto())), "pin time-travel");
-    assert_eq!(action(&scene.plan(1, &rules(Config::Auto, Grade::Proof))), "content-not-proven");
+    let proof = rules(Config::Auto, Grade::Proof);
+    assert_eq!(action(&scene.plan(1, &proof)), "content-not-proven");
+    // Nor where what is live is likely the same, and no content could be chosen to bind it.
+    let mut judgement = likely().judgement(1);
+    judgement.candidates.clear();
+    assert!(matches!(decide(&judgement, &proof, true).action, Action::Refuse(Code::ContentNotProven)));
 }
 
 #[test]
@@ -436,6 +441,17 @@ fn done_before_is_no_answer_to_another_wish() {
     assert!(done.plan(1, &using(file(json!({"A": "1", "B": "2"})))).nothing_to_do, "the file holds what is bound");
     assert!(!done.plan(1, &using(file(json!({"A": "3"})))).nothing_to_do);
     assert!(!done.plan(1, &rules(Config::Live, Grade::Likely)).nothing_to_do);
+    // Would break: the API's history is gone, and the same command would not find the content that is bound already.
+    let mut expired = done.clone();
+    expired.no_past();
+    let by = |digest: String| expired.plan(1, &using(Given::Digest(digest)));
+    for digest in [bound.to_string(), bound.short(), bound.to_string()[..12].to_string()] {
+        assert!(by(digest.clone()).nothing_to_do, "{digest}");
+    }
+    for digest in [live.to_string(), bound.to_string()[..11].to_string(), format!("{}0", bound.short()), String::new()]
+    {
+        assert!(!by(digest.clone()).nothing_to_do, "{digest}");
+    }
 }
 
 #[test]
