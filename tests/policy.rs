@@ -357,6 +357,10 @@ fn the_floor_of_a_rolling_update() {
     let mut scene = same();
     scene.workload["spec"]["strategy"] = json!({"type": "Recreate"});
     assert_eq!(scene.plan(1, &auto()).pods.floor, None);
+    // And the plan says by which rule, as it was read.
+    assert_eq!(scene.plan(1, &auto()).strategy, "Recreate");
+    scene.workload["spec"]["strategy"] = json!({"rollingUpdate": {"maxUnavailable": 1}});
+    assert_eq!(scene.plan(1, &auto()).strategy, "maxUnavailable 1, maxSurge 25%");
 }
 
 #[test]
@@ -425,6 +429,43 @@ fn the_same_undo_again_finds_its_job_done() {
     let mut edited = done.clone();
     set(&mut edited.workload, "/spec/template/spec/containers/0/image", json!("web:9"));
     assert!(!edited.plan(1, &auto()).nothing_to_do);
+}
+
+#[test]
+fn the_same_undo_again_is_done_before_any_pod_shows_what_it_reads() {
+    // Would break: run again at once, it would be refused. What was kept brought revision 1's ReplicaSet back, as 3.
+    let first = same().plan(1, &auto());
+    let mut done = after(same(), &first);
+    done.sets.truncate(2);
+    done.pods.clear();
+    done.events.clear();
+    let rs = "/metadata/annotations/deployment.kubernetes.io~1revision";
+    set(&mut done.sets[0], rs, json!("3"));
+    set(&mut done.sets[0], &format!("{rs}-history"), json!("1"));
+    assert_eq!(done.verdict(3).word(), "unknown");
+    assert!(done.plan(3, &auto()).nothing_to_do);
+    without(&mut done.workload, "/metadata/annotations/saferollback.dev~1rolled-back");
+    assert!(done.plan(3, &auto()).refused(), "nobody says that it was this undo");
+}
+
+#[test]
+fn a_pin_of_all_is_done_though_secrets_and_bundles_stay() {
+    // Would break: --config=pin again would look for contents that have expired, to pin what is pinned already.
+    let mut template = env_from();
+    let more = [json!({"secretRef": {"name": "token"}}), json!({"configMapRef": {"name": "kube-root-ca.crt"}})];
+    template["spec"]["containers"][0]["envFrom"].as_array_mut().unwrap().extend(more);
+    let mut scene = Scene::retired(template);
+    scene.write(json!({"A": "bad", "B": "2"}), 590, 3000);
+    let mut secret = config_map("token", json!({"p": ""}), 110, 0);
+    secret["kind"] = json!("Secret");
+    scene.objects.extend([secret, config_map("kube-root-ca.crt", json!({"ca": "1"}), 120, 0)]);
+    let pin = rules(Config::Pin, Grade::Likely);
+    let first = scene.plan(1, &pin);
+    let words: Vec<_> = first.decisions.iter().map(|d| d.action.word()).collect();
+    assert_eq!(words, ["pin", "keep", "keep"]);
+    let mut done = after(scene, &first);
+    done.no_past();
+    assert!(done.plan(1, &pin).nothing_to_do);
 }
 
 #[test]
