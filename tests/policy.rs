@@ -299,6 +299,7 @@ fn pods_that_start_stay_and_go() {
     scene.workload["spec"]["replicas"] = json!(3);
     let pods = scene.plan(1, &auto()).pods;
     assert_eq!((pods.start, pods.stay, pods.go, pods.go_target, pods.go_other), (3, 0, 1, 0, 1));
+    assert_eq!((pods.stay_ready, pods.go_target_ready, pods.go_other_ready), (0, 0, 1));
     // A half-done rollout: two of the target's Pods are alive and stay, one of them ready.
     let mut second = pod(&scene.sets[0], "ddddd", 230, 1000);
     second["status"]["conditions"][1]["status"] = json!("False");
@@ -332,10 +333,14 @@ fn another_workloads_pods_do_not_count_but_are_told_of() {
     bare["metadata"]["ownerReferences"] = json!([]);
     bare["metadata"]["name"] = json!("debug");
     scene.pods.push(bare);
+    let mut other = pod(&set, "0", 152, 1000);
+    other["metadata"]["ownerReferences"][0]["kind"] = json!("StatefulSet");
+    other["metadata"]["ownerReferences"][0]["name"] = json!("db");
+    scene.pods.push(other);
     let plan = scene.plan(1, &auto());
     assert_eq!(plan.pods.go, 1);
     let readers: Vec<_> = plan.also_reading["ConfigMap/settings"].iter().cloned().collect();
-    assert_eq!(readers, ["deployment/worker", "pod/debug"]);
+    assert_eq!(readers, ["deployment/worker", "pod/debug", "statefulset/db"]);
 }
 
 #[test]
