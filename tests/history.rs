@@ -80,6 +80,9 @@ fn c02_previous_goes_by_number_never_by_age() {
     let mut explained = self::scene("v5", &[(3, "v3"), (5, "v5")]);
     set(&mut explained.sets[1], FORMER, json!("4"));
     assert_eq!(previous(&explained), Ok(3));
+    // A twin with the current number is not before it.
+    let twin = self::scene("v2", &[(1, "v1"), (2, "v2"), (2, "v3")]);
+    assert_eq!(previous(&twin), Ok(1));
 }
 
 #[test]

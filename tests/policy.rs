@@ -8,7 +8,7 @@ use saferollback::core::object::Object;
 use saferollback::core::observed::{Domain, Origin};
 use saferollback::core::patch;
 use saferollback::core::plan::Plan;
-use saferollback::core::policy::{Action, Config, Given, Rules};
+use saferollback::core::policy::{Action, Code, Config, Given, Rules, decide};
 use saferollback::core::recovery::{Candidate, Grade};
 use serde_json::{Value, json};
 
@@ -118,6 +118,20 @@ fn each_config_on_each_verdict() {
 }
 
 #[test]
+fn a_likely_version_is_bound_or_not_proven_and_never_not_found() {
+    // Would break: "not found" sends the person after a file, though --require=likely would bind what is there.
+    let mut scene = likely();
+    scene.overwrite(json!({"A": "x"}), 215).write(json!({"A": "bad"}), 590, 3000);
+    assert_eq!(action(&scene.plan(1, &auto())), "pin time-travel");
+    let proof = rules(Config::Auto, Grade::Proof);
+    assert_eq!(action(&scene.plan(1, &proof)), "content-not-proven");
+    // Nor where what is live is likely the same, and no content could be chosen to bind it.
+    let mut judgement = likely().judgement(1);
+    judgement.candidates.clear();
+    assert!(matches!(decide(&judgement, &proof, true).action, Action::Refuse(Code::ContentNotProven)));
+}
+
+#[test]
 fn live_keeps_a_missing_object_only_where_no_pod_starts() {
     let live = rules(Config::Live, Grade::Likely);
     let mut scene = missing();
@@ -126,6 +140,10 @@ fn live_keeps_a_missing_object_only_where_no_pod_starts() {
     scene.pods = vec![pod(&scene.sets[0], "aaaaa", 200, 1000)];
     assert_eq!(action(&scene.plan(1, &live)), "keep");
     assert_eq!(scene.plan(1, &live).decisions[0].grade, Grade::None, "and it is not called safe");
+    let mut lacking = key_missing();
+    assert_eq!(action(&lacking.plan(1, &live)), "key-missing");
+    lacking.pods = vec![pod(&lacking.sets[0], "aaaaa", 200, 1000)];
+    assert_eq!(action(&lacking.plan(1, &live)), "keep", "a key that is missing stops no running container");
 }
 
 #[test]
@@ -182,6 +200,39 @@ fn trust_bundles_are_kept_and_secrets_never_pinned() {
     assert_eq!(secret(100, Config::Pin), "keep");
     assert_eq!(secret(590, Config::Auto), "secret-not-pinned");
     assert_eq!(secret(590, Config::Live), "keep");
+}
+
+/// A retired revision that reads this one object.
+fn naming(source: &str, name: &str) -> Scene {
+    let mut template = env_from();
+    template["spec"]["containers"][0]["envFrom"] = json!([{source: {"name": name}}]);
+    let mut scene = Scene::retired(template);
+    scene.objects.clear();
+    scene
+}
+
+#[test]
+fn what_is_never_pinned_is_not_pinned_by_hand_either() {
+    // Would break: --use would put a Secret's values, or a CA that rotates, into a ConfigMap of ours.
+    let given = |name: &str| Rules { given: [(name.to_string(), file(json!({"A": "mine"})))].into(), ..auto() };
+    let mut secret = config_map("settings", json!({}), 590, 0);
+    secret["kind"] = json!("Secret");
+    let mut scene = naming("secretRef", "settings");
+    scene.objects = vec![secret];
+    assert_eq!(action(&scene.plan(1, &given("settings"))), "secret-not-pinned");
+    let mut scene = naming("configMapRef", "openshift-service-ca.crt");
+    scene.objects = vec![config_map("openshift-service-ca.crt", json!({"ca": "new"}), 590, 0)];
+    assert_eq!(action(&scene.plan(1, &given("openshift-service-ca.crt"))), "keep");
+}
+
+#[test]
+fn what_is_never_pinned_is_refused_where_it_is_not_there() {
+    // Would break: "is not pinned" sends the person the wrong way; the object is gone, or may not be read.
+    assert_eq!(action(&naming("secretRef", "settings").plan(1, &auto())), "missing");
+    let mut bundle = naming("configMapRef", "openshift-service-ca.crt");
+    assert_eq!(action(&bundle.plan(1, &auto())), "missing", "a new Pod would wait for it");
+    bundle.unreadable.push(("openshift-service-ca.crt".into(), "forbidden".into()));
+    assert_eq!(action(&bundle.plan(1, &auto())), "unreadable");
 }
 
 #[test]
@@ -248,6 +299,7 @@ fn pods_that_start_stay_and_go() {
     scene.workload["spec"]["replicas"] = json!(3);
     let pods = scene.plan(1, &auto()).pods;
     assert_eq!((pods.start, pods.stay, pods.go, pods.go_target, pods.go_other), (3, 0, 1, 0, 1));
+    assert_eq!((pods.stay_ready, pods.go_target_ready, pods.go_other_ready), (0, 0, 1));
     // A half-done rollout: two of the target's Pods are alive and stay, one of them ready.
     let mut second = pod(&scene.sets[0], "ddddd", 230, 1000);
     second["status"]["conditions"][1]["status"] = json!("False");
@@ -281,10 +333,14 @@ fn another_workloads_pods_do_not_count_but_are_told_of() {
     bare["metadata"]["ownerReferences"] = json!([]);
     bare["metadata"]["name"] = json!("debug");
     scene.pods.push(bare);
+    let mut other = pod(&set, "0", 152, 1000);
+    other["metadata"]["ownerReferences"][0]["kind"] = json!("StatefulSet");
+    other["metadata"]["ownerReferences"][0]["name"] = json!("db");
+    scene.pods.push(other);
     let plan = scene.plan(1, &auto());
     assert_eq!(plan.pods.go, 1);
     let readers: Vec<_> = plan.also_reading["ConfigMap/settings"].iter().cloned().collect();
-    assert_eq!(readers, ["deployment/worker", "pod/debug"]);
+    assert_eq!(readers, ["deployment/worker", "pod/debug", "statefulset/db"]);
 }
 
 #[test]
@@ -306,6 +362,10 @@ fn the_floor_of_a_rolling_update() {
     let mut scene = same();
     scene.workload["spec"]["strategy"] = json!({"type": "Recreate"});
     assert_eq!(scene.plan(1, &auto()).pods.floor, None);
+    // And the plan says by which rule, as it was read.
+    assert_eq!(scene.plan(1, &auto()).strategy, "Recreate");
+    scene.workload["spec"]["strategy"] = json!({"rollingUpdate": {"maxUnavailable": 1}});
+    assert_eq!(scene.plan(1, &auto()).strategy, "maxUnavailable 1, maxSurge 25%");
 }
 
 #[test]
@@ -377,6 +437,43 @@ fn the_same_undo_again_finds_its_job_done() {
 }
 
 #[test]
+fn the_same_undo_again_is_done_before_any_pod_shows_what_it_reads() {
+    // Would break: run again at once, it would be refused. What was kept brought revision 1's ReplicaSet back, as 3.
+    let first = same().plan(1, &auto());
+    let mut done = after(same(), &first);
+    done.sets.truncate(2);
+    done.pods.clear();
+    done.events.clear();
+    let rs = "/metadata/annotations/deployment.kubernetes.io~1revision";
+    set(&mut done.sets[0], rs, json!("3"));
+    set(&mut done.sets[0], &format!("{rs}-history"), json!("1"));
+    assert_eq!(done.verdict(3).word(), "unknown");
+    assert!(done.plan(3, &auto()).nothing_to_do);
+    without(&mut done.workload, "/metadata/annotations/saferollback.dev~1rolled-back");
+    assert!(done.plan(3, &auto()).refused(), "nobody says that it was this undo");
+}
+
+#[test]
+fn a_pin_of_all_is_done_though_secrets_and_bundles_stay() {
+    // Would break: --config=pin again would look for contents that have expired, to pin what is pinned already.
+    let mut template = env_from();
+    let more = [json!({"secretRef": {"name": "token"}}), json!({"configMapRef": {"name": "kube-root-ca.crt"}})];
+    template["spec"]["containers"][0]["envFrom"].as_array_mut().unwrap().extend(more);
+    let mut scene = Scene::retired(template);
+    scene.write(json!({"A": "bad", "B": "2"}), 590, 3000);
+    let mut secret = config_map("token", json!({"p": ""}), 110, 0);
+    secret["kind"] = json!("Secret");
+    scene.objects.extend([secret, config_map("kube-root-ca.crt", json!({"ca": "1"}), 120, 0)]);
+    let pin = rules(Config::Pin, Grade::Likely);
+    let first = scene.plan(1, &pin);
+    let words: Vec<_> = first.decisions.iter().map(|d| d.action.word()).collect();
+    assert_eq!(words, ["pin", "keep", "keep"]);
+    let mut done = after(scene, &first);
+    done.no_past();
+    assert!(done.plan(1, &pin).nothing_to_do);
+}
+
+#[test]
 fn done_before_is_no_answer_to_another_wish() {
     let first = changed().plan(1, &auto());
     let done = after(changed(), &first);
@@ -390,6 +487,17 @@ fn done_before_is_no_answer_to_another_wish() {
     assert!(done.plan(1, &using(file(json!({"A": "1", "B": "2"})))).nothing_to_do, "the file holds what is bound");
     assert!(!done.plan(1, &using(file(json!({"A": "3"})))).nothing_to_do);
     assert!(!done.plan(1, &rules(Config::Live, Grade::Likely)).nothing_to_do);
+    // Would break: the API's history is gone, and the same command would not find the content that is bound already.
+    let mut expired = done.clone();
+    expired.no_past();
+    let by = |digest: String| expired.plan(1, &using(Given::Digest(digest)));
+    for digest in [bound.to_string(), bound.short(), bound.to_string()[..12].to_string()] {
+        assert!(by(digest.clone()).nothing_to_do, "{digest}");
+    }
+    for digest in [live.to_string(), bound.to_string()[..11].to_string(), format!("{}0", bound.short()), String::new()]
+    {
+        assert!(!by(digest.clone()).nothing_to_do, "{digest}");
+    }
 }
 
 #[test]

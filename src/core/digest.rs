@@ -145,11 +145,6 @@ impl Content {
         self.consumed_by(uses).digest()
     }
 
-    /// Every key with its bytes; `data` before `binaryData`.
-    pub fn entries(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.data.iter().chain(&self.binary).map(|(key, bytes)| (key.as_str(), bytes.as_slice()))
-    }
-
     fn all(&self) -> Consumed<'_> {
         let mut all = Consumed::default();
         all.fields(&self.data, Field::Data);

@@ -177,12 +177,11 @@ fn done_before(seen: &Observed, history: &History, target: &Revision, live: &Val
     if trail.to != target.number && !target.former.contains(&trail.to) {
         return false;
     }
-    let bound = references::extract(live);
     let mut names = BTreeMap::new();
     for reference in references::extract(&target.template).references {
         let Some(pointer) = reference.uses.first().map(|u| &u.name_pointer) else { continue };
         let now = live.pointer(pointer).and_then(Value::as_str).unwrap_or("");
-        let pinned = snapshot::is_of(now, &reference.name) && bound.get(reference.kind, now).is_some();
+        let pinned = snapshot::is_of(now, &reference.name);
         if pinned && is_gone(seen, now) {
             return false;
         }

@@ -40,7 +40,7 @@ pub struct Span {
     /// API server's stamp that no read of this span is older than.
     pub born: Option<Timestamp>,
     pub pod: Option<String>,
-    /// The Pod's node was reported NotReady: its kubelet may be later than A2 allows.
+    /// The node of the Pod, or of one that is gone, was reported NotReady: its kubelet may be later than A2 allows.
     pub node_unready: bool,
     /// False for a bound Pod that has not reported a start: it may have read, so it can refute, not confirm.
     pub reported: bool,
@@ -90,8 +90,8 @@ fn reported_run(pod: &Object, used: &Use) -> Option<Run> {
             let statuses = pod.items_at(STATUSES[usize::from(!used.init)]);
             run_of_status(statuses.iter().find(|s| s.get("name").and_then(Value::as_str) == Some(name))?)
         }
-        // A read of the whole Pod (image pull, driver): it has happened once anything started.
-        None => Some(Run { restarts: 0, ..runs(pod).next()? }),
+        // A read of the whole Pod (image pull, driver): it has happened once anything started, and nothing tells when.
+        None => runs(pod).next().map(|run| Run { started: None, ..run }),
     }
 }
 
@@ -278,7 +278,8 @@ fn life_span(case: &Case<'_>, revision: &Revision, domain: Domain) -> Span {
         ended: revision.retired,
         born: first,
         pod: None,
-        node_unready: false,
+        // Of Pods that are gone nobody knows the node; the Event that told of it names the Pod.
+        node_unready: case.events_of_set(rs.name()).iter().any(|e| e.str_at("/reason") == "NodeNotReady"),
         reported: true,
     }
 }
@@ -304,7 +305,7 @@ fn first_scheduled(case: &Case<'_>, revision: &Revision, domain: Domain) -> Opti
         .filter_map(|e| Some((pod_version(e)?, e)))
         .min_by_key(|(version, _)| *version)?;
     // The act is told of after it: an Event's own number is above the Pod's.
-    if domain.events && event.version().is_none_or(|own| own < version) {
+    if domain.events && event.version().is_none_or(|own| own <= version) {
         return None;
     }
     let at = event.time_at("/eventTime").or_else(|| event.time_at("/firstTimestamp"));

@@ -79,6 +79,23 @@ fn rule_1_a_forged_event_of_a_gone_pod_is_no_anchor() {
 }
 
 #[test]
+fn rule_1_a_proof_names_its_event() {
+    // Would break: nobody could look up what a proof rests on.
+    let detail = |reason: &str| {
+        let mut scene = Scene::calm(env_from());
+        scene.only_events(&[reason]);
+        scene.judgement(1).facts[0].detail.clone()
+    };
+    let pod = pod_name(1, "aaaaa");
+    assert!(detail("Scheduled").ends_with(&format!("that the scheduler acted on (Event Scheduled of pod/{pod})")));
+    assert!(detail("Started").ends_with(&format!("that the kubelet acted on (Event Started of pod/{pod})")));
+    let mut scene = Scene::retired(env_from());
+    scene.only_events(&["Started"]);
+    let hint = &scene.judgement(1).facts[0].detail;
+    assert!(hint.ends_with(&format!("below 222, the number of Event Started of pod/{pod}")), "{hint}");
+}
+
+#[test]
 fn rule_2_a_number_above_the_anchor_is_no_write_of_content() {
     // Would break: a label alone moves the number. That is "written since", and never `changed`.
     let mut scene = Scene::calm(env_from());
@@ -123,6 +140,63 @@ fn rule_3_likely_same_needs_a_near_number() {
 }
 
 #[test]
+fn rule_3_an_events_own_number_is_near_only_in_its_time() {
+    // Would break: an Event of a later hour would make a write of that hour "likely the same".
+    let verdict = |template: Value, retired: bool, at: i64, change: fn(&mut Scene)| {
+        let mut scene = if retired { Scene::retired(template) } else { Scene::calm(template) };
+        let first = if retired {
+            json!({"metadata": {"name": pod_name(1, "aaaaa"), "uid": "gone"}})
+        } else {
+            scene.pods[0]["status"]["conditions"][1]["lastTransitionTime"] = json!(stamp(4600));
+            scene.pods[0].clone()
+        };
+        scene.events = vec![event(&first, "Unhealthy", None, 235, 250, at)];
+        change(&mut scene);
+        scene.verdict(1)
+    };
+    for retired in [false, true] {
+        let verdict = |at, change| verdict(env_from(), retired, at, change);
+        assert_eq!(verdict(1300, |_| {}), LikelySame, "{retired}");
+        assert_eq!(verdict(1303, |_| {}), Unknown, "{retired}");
+        assert_eq!(verdict(1300, |s| s.domain.events = false), Unknown, "{retired}: Events of another store");
+    }
+    // A ReplicaSet that was used again started more than once: no Event tells which start it is near.
+    let again = |s: &mut Scene| {
+        set(&mut s.sets[0], "/metadata/annotations/deployment.kubernetes.io~1revision-history", json!("1"));
+        set(&mut s.sets[0], "/metadata/annotations/deployment.kubernetes.io~1revision", json!("3"));
+        set(&mut s.workload, "/metadata/annotations/deployment.kubernetes.io~1revision", json!("3"));
+    };
+    let mut scene = Scene::retired(env_from());
+    scene.only_events(&["Started"]);
+    again(&mut scene);
+    assert_eq!(scene.verdict(3), Unknown);
+}
+
+#[test]
+fn rule_3_the_predecessors_number_is_near_where_it_went_for_this_revision() {
+    // Revision 2 came up at 2000, its container at 2002; revision 1 was scaled to zero for it at number 560.
+    let verdict = |number: u64, gone: i64, change: fn(&mut Scene)| {
+        let mut scene = Scene::retired(env_from());
+        scene.events.clear();
+        scene.pods[0]["status"]["conditions"][1]["lastTransitionTime"] = json!(stamp(9000));
+        scene.sets[0]["metadata"]["managedFields"][0]["time"] = json!(stamp(gone));
+        scene.overwrite(data("x"), number).no_past();
+        change(&mut scene);
+        scene.verdict(2)
+    };
+    assert_eq!(verdict(530, 2005, |_| {}), LikelySame);
+    assert_eq!(verdict(565, 2005, |_| {}), WrittenAfter, "the Pod's own number is 540");
+    assert_eq!([1999, 2000, 2302, 2303].map(|at| verdict(530, at, |_| {})), [Unknown, LikelySame, LikelySame, Unknown]);
+    // Would break: its number moved for another reason, or is of another store.
+    assert_eq!(verdict(530, 2005, |s| s.sets[0]["spec"]["replicas"] = json!(1)), Unknown);
+    assert_eq!(verdict(530, 2005, |s| s.domain.replica_sets = false), Unknown);
+    let again = |s: &mut Scene| {
+        set(&mut s.sets[1], "/metadata/annotations/deployment.kubernetes.io~1revision-history", json!("1"))
+    };
+    assert_eq!(verdict(530, 2005, again), Unknown, "it was used again: which of its starts was that?");
+}
+
+#[test]
 fn rule_3_a_near_number_below_the_objects_own_says_nothing() {
     // No sound bound is left on either side, and the write came after the near number.
     let mut scene = Scene::retired(env_from());
@@ -146,6 +220,54 @@ fn rule_3_of_several_near_numbers_the_lowest_counts() {
 }
 
 #[test]
+fn rule_3_signs_are_told_from_each_other_by_two_seconds() {
+    // Would break: a write that the stamps cannot tell from the start would pass for one before it.
+    let started = |at: i64| {
+        let mut scene = Scene::calm(env_from());
+        scene.events.clear();
+        scene.domain = Domain::default();
+        scene.write(data("x"), 225, at).no_past();
+        scene.verdict(1)
+    };
+    // The container started at 1002.
+    assert_eq!((started(1000), started(1001)), (Unknown, WrittenDuring));
+    // Would break: "written after" of a write that the revision's last Pods may have read. It retired at 2000.
+    let retired = |at: i64| {
+        let mut scene = Scene::retired(env_from());
+        scene.events.clear();
+        scene.domain = Domain::default();
+        scene.write(data("x"), 590, at).no_past();
+        scene.verdict(1)
+    };
+    assert_eq!([1999, 2000, 2002, 2003].map(retired), [WrittenDuring, WrittenDuring, WrittenDuring, WrittenAfter]);
+}
+
+#[test]
+fn rule_3_a_near_number_outweighs_a_stamp_of_the_start() {
+    // The write is stamped a second before the start, and the Pod's number says that it came before.
+    let mut scene = Scene::calm(env_from());
+    scene.events.clear();
+    scene.write(data("x"), 190, 1001).no_past();
+    assert_eq!(scene.verdict(1), LikelySame);
+    // Would break: a stamp after the start is a write since, whatever a number that came late says.
+    let mut scene = Scene::calm(env_from());
+    scene.events.clear();
+    scene.write(data("x"), 225, 1003).no_past();
+    assert_eq!(scene.verdict(1), WrittenDuring);
+}
+
+#[test]
+fn rule_3_a_creation_is_no_write_since() {
+    // Would break: applied together, and the object's own creation would be told as an edit of it.
+    let mut scene = Scene::calm(env_from());
+    scene.events.clear();
+    scene.domain = Domain::default();
+    scene.objects[0] = config_map("settings", data("1"), 190, 1000);
+    scene.pods[0]["status"]["containerStatuses"][0]["state"] = json!({"running": {"startedAt": stamp(1001)}});
+    assert_eq!(scene.verdict(1), Unknown);
+}
+
+#[test]
 fn rule_3_a_directory_written_since_its_pods_last_change_is_refreshed() {
     // Would break: without Events and managedFields only the Pod's own number tells of the write; a name that
     // re-computes, or another Pod that started after it, must not hide that the files were others before.
@@ -157,6 +279,23 @@ fn rule_3_a_directory_written_since_its_pods_last_change_is_refreshed() {
     let younger = pod(&scene.sets[0], "younger", 950, 2000);
     scene.pods.push(younger);
     assert_eq!(scene.verdict(1), Refreshed, "not likely-same, although the younger Pod saw no write");
+}
+
+#[test]
+fn rule_3_unknown_says_which_numbers_are_missing() {
+    // Would break: the person looks for Events that are gone, where a right to read them is missing.
+    let words = |change: fn(&mut Scene)| {
+        let mut scene = Scene::calm(env_from());
+        scene.events.clear();
+        scene.pods[0]["status"]["conditions"][1]["lastTransitionTime"] = json!(stamp(4600));
+        change(&mut scene);
+        let judgement = scene.judgement(1);
+        assert_eq!(judgement.verdict, Unknown);
+        judgement.facts[0].detail.clone()
+    };
+    assert!(words(|_| {}).starts_with("the Events of the start are gone"));
+    assert!(words(|s| s.no_events = true).starts_with("Events could not be read"));
+    assert!(words(|s| s.domain = Domain::default()).contains("the domain check failed"));
 }
 
 #[test]
@@ -179,6 +318,26 @@ fn rule_4_a_list_below_one_of_its_objects_is_unsound() {
     assert!(!numbers_are_sound(Some(9), &[object("10")]));
     assert!(!numbers_are_sound(Some(9), &[object("0x9")]), "a number that is no number has no order");
     assert!(!numbers_are_sound(None, &[]));
+}
+
+#[test]
+fn rule_4_equal_numbers_are_of_two_stores() {
+    // Would break: one store gives a number once, so "as high as" is no order and confirms nothing.
+    let mut scene = Scene::calm(env_from());
+    scene.only_events(&["Scheduled"]).overwrite(data("x"), 200).no_past();
+    assert_eq!(scene.verdict(1), Unknown, "as high as the created Pod's");
+    let mut scene = Scene::calm(env_from());
+    scene.events.clear();
+    scene.overwrite(data("x"), 240).no_past();
+    assert_eq!(scene.verdict(1), Unknown, "as high as the Pod's own");
+    scene.write(data("y"), 240, 1001).no_past();
+    assert_eq!(scene.verdict(1), WrittenDuring, "and what managedFields show still counts");
+    // An Event is written after the act that it tells of.
+    let mut scene = Scene::retired(env_from());
+    scene.only_events(&["Scheduled"]);
+    assert_eq!(scene.verdict(1), Same);
+    scene.events[0]["metadata"]["resourceVersion"] = json!("200");
+    assert_ne!(scene.verdict(1), Same);
 }
 
 #[test]
@@ -294,6 +453,20 @@ fn rule_6_a_recomputed_name_shows_intent_only() {
 }
 
 #[test]
+fn rule_6_the_flag_goes_into_an_append_hash_name_only_where_it_is_set() {
+    // Would break: frozen when it was named, and the name would not re-compute; or mutable, and it would by chance.
+    let named = |immutable: Value| {
+        let mut object = config_map("plain-bt59274db9", json!({"k": "v"}), 100, 0);
+        object["immutable"] = immutable;
+        let object = saferollback::core::object::Object(object);
+        let content = saferollback::core::digest::Content::from_object(&object).unwrap();
+        saferollback::core::evidence::content_named(&object, &content).is_some()
+    };
+    assert!(named(json!(true)));
+    assert!(!named(json!(false)) && !named(Value::Null));
+}
+
+#[test]
 fn rule_7_of_several_owners_of_the_flag_the_earliest_counts_and_none_is_no_proof() {
     let mut scene = Scene::retired(env_from());
     scene.events.clear();
@@ -369,6 +542,19 @@ fn rule_9_ten_seconds_before_the_pod_are_enough_and_nine_are_not() {
 }
 
 #[test]
+fn rule_9_the_doubt_says_on_which_side_of_the_pods_creation_the_write_was() {
+    // Would break: a write after the creation is no lateness of a kubelet, and the words would say so.
+    for (at, words) in [(995, "less than 10s before"), (1000, "less than 10s before"), (1001, "written after the Pod")]
+    {
+        let mut scene = Scene::calm(env_from());
+        scene.write(data("x"), 190, at);
+        let judgement = scene.judgement(1);
+        assert_eq!(judgement.verdict, LikelySame);
+        assert!(judgement.facts[0].detail.contains(words), "{at}: {:?}", judgement.facts);
+    }
+}
+
+#[test]
 fn rule_9_a_node_that_was_not_ready_is_late() {
     let mut scene = Scene::calm(env_from());
     let mut other = foreign_pod(900);
@@ -378,6 +564,17 @@ fn rule_9_a_node_that_was_not_ready_is_late() {
     assert_eq!(scene.verdict(1), LikelySame, "told of another Pod of the node");
     scene.pods[1]["spec"]["nodeName"] = json!("node-2");
     assert_eq!(scene.verdict(1), Same, "another node");
+}
+
+#[test]
+fn rule_9_a_node_that_was_not_ready_is_late_for_a_pod_that_is_gone_too() {
+    // Would break: the Pod is gone and with it its node's name, but the Event tells that this Pod's kubelet was cut off.
+    let mut scene = Scene::retired(env_from());
+    let gone = json!({"metadata": {"name": pod_name(1, "aaaaa"), "uid": "gone"}});
+    scene.events.push(event(&gone, "NodeNotReady", None, 241, 242, 1100));
+    assert_eq!((scene.verdict(1), scene.verdict(2)), (LikelySame, Same));
+    scene.write(data("bad"), 590, 3000);
+    assert_eq!(scene.judgement(1).candidates[0].grade, Grade::Likely);
 }
 
 #[test]
@@ -432,6 +629,7 @@ fn rule_11_pods_rewritten_at_admission_testify_nothing() {
     scene.write(data("bad"), 590, 3000);
     let judgement = scene.judgement(1);
     assert_eq!((judgement.verdict, judgement.read), (Unknown, None));
+    assert!(judgement.facts.iter().all(|f| !f.proof), "{:?}", judgement.facts);
     assert!(judgement.candidates.iter().all(|c| c.grade == Grade::None), "{:?}", judgement.candidates);
     // One of two Pods is enough: the next may be the one.
     let mut scene = Scene::calm(env_from());
@@ -495,6 +693,33 @@ fn rule_11_another_use_of_a_named_object_is_judged_too() {
 }
 
 #[test]
+fn rule_11_what_several_pods_have_injected_is_listed_once_with_all_its_uses() {
+    // Would break: a Secret passes for the ConfigMap of its name, one Pod's sidecar hides the other's, or the
+    // template's own use is said to be put in.
+    let mut scene = Scene::calm(key_ref("A"));
+    let (map, secret) = (|name: &str| json!({"configMapRef": {"name": name}}), json!({"secretRef": {"name": "mesh"}}));
+    let mesh = json!({"name": "mesh", "image": "m:1", "envFrom": [map("settings"), map("mesh"), secret]});
+    let log = json!({"name": "log", "image": "l:1", "envFrom": [map("mesh")]});
+    scene.pods.push(pod(&scene.sets[0], "ccccc", 205, 1000));
+    for pod in &mut scene.pods {
+        pod["spec"]["containers"].as_array_mut().unwrap().push(mesh.clone());
+    }
+    scene.pods[1]["spec"]["containers"].as_array_mut().unwrap().push(log);
+    let judged = scene.judged(1);
+    let injected = judged.references.iter().filter(|j| j.injected).map(|j| &j.reference);
+    let listed: Vec<_> = injected
+        .map(|r| {
+            (format!("{}/{}", r.kind, r.name), r.uses.iter().filter_map(|u| u.container.clone()).collect::<Vec<_>>())
+        })
+        .collect();
+    let wanted =
+        [("ConfigMap/settings", &["mesh"][..]), ("ConfigMap/mesh", &["mesh", "log"]), ("Secret/mesh", &["mesh"])];
+    let wanted =
+        wanted.map(|(name, uses)| (name.to_string(), uses.iter().map(ToString::to_string).collect::<Vec<_>>()));
+    assert_eq!(listed, wanted);
+}
+
+#[test]
 fn rule_11_survivors_that_are_not_ready_make_it_failing() {
     // Would break: "same" as what never ran well.
     let mut scene = Scene::calm(env_from());
@@ -504,6 +729,25 @@ fn rule_11_survivors_that_are_not_ready_make_it_failing() {
     assert_eq!((judged.summary(), judged.failing()), (Some(Same), true));
     scene.pods[0]["metadata"]["deletionTimestamp"] = json!(stamp(5000));
     assert!(!scene.judged(1).failing(), "Pods that go are no survivors");
+}
+
+#[test]
+fn rule_11_a_container_that_waits_has_read_nothing() {
+    // Would break: `changed` by what a container that never ran "read"; its first start reads today's.
+    let waits = |restarts: u64, change: fn(&mut Scene)| {
+        let mut scene = Scene::calm(env_from());
+        let status = &mut scene.pods[0]["status"]["containerStatuses"][0];
+        status["restartCount"] = json!(restarts);
+        status["state"] = json!({"waiting": {"reason": "ImagePullBackOff"}});
+        change(&mut scene);
+        scene.judgement(1)
+    };
+    let edited = waits(0, |s| {
+        s.write(data("bad"), 590, 3000);
+    });
+    assert_eq!((edited.verdict, edited.read), (WrittenDuring, None));
+    // One that was restarted has read, even where the node has forgotten the run itself.
+    assert!(waits(1, |_| {}).read.is_some());
 }
 
 #[test]
@@ -563,6 +807,11 @@ fn rule_13_a_restart_with_only_its_own_events_left_says_nothing_of_the_first_sta
         scene.overwrite(data("late"), 300).no_past();
         assert_ne!(scene.verdict(1), Same);
     }
+    // Would break: the Pod's number is near the restart, and the mount is two thousand seconds older.
+    let mut scene = restarted(sub_path("A"), 3000);
+    scene.events.clear();
+    scene.overwrite(data("late"), 300).no_past();
+    assert_eq!(scene.verdict(1), Unknown);
 }
 
 #[test]
@@ -581,6 +830,26 @@ fn rule_13_init_containers_have_reads_of_their_own() {
 }
 
 #[test]
+fn rule_13_a_pull_is_older_than_a_restart() {
+    // Would break: the image was pulled before the first start; a Secret that was written since would be likely the same.
+    let mut template = template("web:1", json!({}));
+    template["spec"]["imagePullSecrets"] = json!([{"name": "registry"}]);
+    let secret = |number: u64, written: i64| {
+        let mut secret = config_map("registry", json!({}), number, 0);
+        secret["kind"] = json!("Secret");
+        secret["metadata"]["managedFields"] = json!([managed("kubectl-edit", written, json!({"f:data": {}}))]);
+        secret
+    };
+    let mut scene = restarted(template, 3000);
+    scene.events.clear();
+    let mut verdict = |number: u64, written: i64| {
+        scene.objects = vec![secret(number, written)];
+        scene.judged(1).references[0].verdict
+    };
+    assert_eq!((verdict(300, 0), verdict(300, 2500), verdict(590, 3500)), (Unknown, WrittenDuring, WrittenAfter));
+}
+
+#[test]
 fn rule_14_changed_only_on_consumed_keys() {
     let edited = |template: Value, data: Value| {
         let mut scene = Scene::calm(template);
@@ -594,6 +863,10 @@ fn rule_14_changed_only_on_consumed_keys() {
     assert_eq!(edited(env_from(), json!({"A": "1", "B": "new"})).verdict, Changed);
     assert_eq!(edited(env_from(), json!({"A": "1", "B": "2"})).verdict, Same, "the same bytes came back");
     assert_eq!(edited(env_from(), json!({"A": "1", "B": "2", "C": "3"})).verdict, Changed, "a key that came");
+    // Would break: the screen names the key, and says it as a person would.
+    assert!(changed.facts[0].detail.ends_with("is known from the API's history; A differs"), "{:?}", changed.facts);
+    let both = edited(env_from(), json!({"A": "bad", "B": "bad"}));
+    assert!(both.facts[0].detail.ends_with("; A and B differ"), "{:?}", both.facts);
 }
 
 #[test]
@@ -640,6 +913,27 @@ fn rule_15_recreated_or_late() {
     // A container that started before the object was created read another one.
     scene.pods[0]["status"]["containerStatuses"][0]["state"] = json!({"running": {"startedAt": stamp(1010)}});
     assert!(!scene.judgement(1).facts[0].detail.contains("or late"));
+}
+
+#[test]
+fn rule_15_a_pod_that_read_the_former_one_decides_over_one_that_waited() {
+    // Would break: "or late" would comfort, or a Pod of the same second would hide the older one altogether.
+    let mut scene = Scene::calm(env_from());
+    let mut waited = foreign_pod(-500);
+    waited["status"]["containerStatuses"][0]["state"] = json!({"running": {"startedAt": stamp(5)}});
+    scene.pods.push(waited.clone());
+    let late = |scene: &Scene| {
+        let judgement = scene.judgement(1);
+        assert_eq!(judgement.verdict, Recreated);
+        judgement.facts[0].detail.contains("or late")
+    };
+    assert!(late(&scene));
+    scene.pods.push(foreign_pod(1));
+    assert!(late(&scene), "of the same second");
+    scene.pods.push(foreign_pod(-300));
+    assert!(!late(&scene), "it ran before the object was there");
+    scene.pods.push(waited);
+    assert!(!late(&scene), "whatever their order");
 }
 
 #[test]
@@ -708,6 +1002,13 @@ fn rule_16_a_near_anchor_gives_likely_at_most() {
     let judgement = scene.judgement(1);
     assert_eq!((judgement.candidates[0].grade, judgement.verdict), (Grade::Likely, WrittenAfter));
     assert_eq!(judgement.read, None);
+    // Would break: a version that came after the near number would be likely, though the reads were before it.
+    for (from, grade) in [(221, Grade::Likely), (222, Grade::None), (230, Grade::None)] {
+        let mut scene = Scene::retired(env_from());
+        scene.only_events(&["Started"]);
+        scene.overwrite(data("x"), from).write(data("bad"), 590, 3000);
+        assert_eq!(scene.judgement(1).candidates[0].grade, grade, "{from}");
+    }
 }
 
 #[test]
@@ -740,6 +1041,65 @@ fn rule_16_two_likely_contents_are_no_choice() {
     scene.write(data("y"), 400, 3000);
     let grades: Vec<_> = scene.judgement(1).candidates.iter().map(|c| c.grade).collect();
     assert_eq!(grades, [Grade::None; 3]);
+}
+
+#[test]
+fn rule_16_one_content_has_its_best_grade() {
+    // Would break: the same bytes were there once before, and that older version would take their proof away.
+    let mut scene = Scene::calm(env_from());
+    scene.write(data("x"), 150, 100).write(data("1"), 160, 200);
+    let judgement = scene.judgement(1);
+    assert_eq!(judgement.verdict, Same);
+    let candidates: Vec<_> = judgement.candidates.iter().map(|c| (c.origin.word(), c.grade)).collect();
+    assert_eq!(candidates, [("live", Grade::Proof), ("time-travel", Grade::None)]);
+}
+
+#[test]
+fn rule_17_a_walk_back_ends_below_the_lowest_number_of_a_read() {
+    // Would break: the walk ends above the version that was read, or goes through all of the history for nothing.
+    let mut scene = Scene::calm(env_from());
+    assert_eq!(scene.judgement(1).floor, Some(210));
+    let second = pod(&scene.sets[0], "ccccc", 600, 4000);
+    scene.events.extend(start_events(&second, 600, 4000));
+    scene.pods.push(second);
+    assert_eq!(scene.judgement(1).floor, Some(210), "the lowest of several");
+    scene.keep_events(|e| e["involvedObject"]["uid"] != "uid-web-5d59d67561-aaaaa");
+    assert_eq!(scene.judgement(1).floor, Some(240), "a near number where there is no better one");
+    scene.pods[0]["status"]["conditions"][1]["lastTransitionTime"] = json!(stamp(4600));
+    assert_eq!(scene.judgement(1).floor, None, "a read without a number may be as old as can be");
+}
+
+#[test]
+fn rule_17_a_pods_past_is_asked_for_only_where_it_decides() {
+    // Would break: requests for nothing, or a proof given away because nobody looked for the Pod's created version.
+    let unanchored = |mut scene: Scene, change: fn(&mut Scene)| {
+        change(&mut scene);
+        scene.judgement(1).unanchored
+    };
+    let calm = || Scene::calm(env_from());
+    assert!(unanchored(calm(), |s| s.events.clear()));
+    assert!(!unanchored(calm(), |_| {}));
+    let fresh = |s: &mut Scene| {
+        s.write(data("x"), 190, 995);
+    };
+    assert!(!unanchored(calm(), fresh), "the Pod has a number already, and the doubt is another one");
+    let frozen = |s: &mut Scene| {
+        s.events.clear();
+        s.immutable(10);
+    };
+    assert!(!unanchored(calm(), frozen), "proven without");
+    assert!(!unanchored(Scene::retired(env_from()), |s| s.events.clear()), "no Pod is left to ask");
+}
+
+#[test]
+fn rule_16_without_an_upper_number_the_edit_must_come_after_the_end() {
+    // Would break: an edit within the revision's life, and what its later Pods read would be called likely.
+    for (edit, grade) in [(1500, Grade::None), (2002, Grade::None), (2003, Grade::Likely)] {
+        let mut scene = Scene::retired(env_from());
+        scene.only_events(&["Started"]).domain.replica_sets = false;
+        scene.write(data("x"), 300, edit);
+        assert_eq!(scene.judgement(1).candidates[0].grade, grade, "{edit}");
+    }
 }
 
 #[test]
