@@ -246,11 +246,12 @@ impl<'a> Story<'a> {
         let live = self.ledger.live(&name).cloned();
         let value = self.dice.below(3).to_string();
         let gap = match step {
-            Step::RemoveKey => 40,
+            Step::RemoveKey => 60,
             Step::Set | Step::PutBack | Step::Replace | Step::Delete | Step::RecreateEqual => 10,
             _ => 0,
         };
-        if self.dice.chance(gap) {
+        let gap = self.late.is_zero() && self.dice.chance(gap);
+        if gap {
             self.into_gap();
         }
         match step {
@@ -347,6 +348,11 @@ impl<'a> Story<'a> {
             Step::Compact if self.place == Where::Compact => self.space.plane.compact_history(),
             _ => self.workload_step(step),
         }
+        if gap {
+            // Now it is tempting: a look before anything else happens.
+            self.settle();
+            self.check();
+        }
     }
 
     fn replace(&mut self, name: &str, bytes: &Bytes, manager: &str) {
@@ -362,9 +368,15 @@ impl<'a> Story<'a> {
         if self.place == Where::Node {
             return;
         }
-        let Some(name) = self.some_pod(|pod| pod.witness) else { return };
-        self.note(format!("  in the gap of the substitute of {name}"));
-        self.space.at(PODS, &name).delete(&json!({})).result().ok();
+        if self.dice.chance(60) {
+            self.note("  in the gap of the only Pod's start".into());
+            self.scale(0);
+            self.settle();
+            self.scale(1);
+        } else if let Some(name) = self.some_pod(|pod| pod.witness) {
+            self.note(format!("  in the gap of the substitute of {name}"));
+            self.space.at(PODS, &name).delete(&json!({})).result().ok();
+        }
         for _ in 0..40 {
             self.turn(100);
             if self.pods.values().any(|pod| pod.witness && pod.phase == Phase::Started) {
