@@ -76,13 +76,13 @@ impl<'a> Story<'a> {
             old: false,
         };
         story.begin();
-        for _ in 0..4 + story.dice.below(8) {
+        for _ in 0..3 + story.dice.below(7) {
             let step = story.dice.weighted(STEPS);
             story.step(step);
             if story.dice.chance(60) {
                 story.settle();
             }
-            if story.dice.chance(20) {
+            if story.dice.chance(15) {
                 story.check();
             }
         }
