@@ -377,6 +377,13 @@ impl Story<'_> {
         let made = self.space.all(PODS).create(&body).ok();
         let uid = made["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
         self.born(&uid, &made, false);
+        // One that reads all that the template reads is as good a witness as any: admission only added to it.
+        let of = set["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        let wanted = self.set(&of, set).uses.clone();
+        if let Some(pod) = self.pods.get_mut(&uid).filter(|_| step == Step::Rewrite) {
+            pod.witness = wanted.iter().all(|used| pod.uses.contains(used));
+            pod.set = of;
+        }
         self.settle();
         let name = made["metadata"]["name"].as_str().unwrap_or_default();
         self.space.at(PODS, name).merge_patch(&json!({"metadata": {"labels": {"app": "web"}}})).result().ok();
