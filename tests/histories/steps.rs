@@ -94,7 +94,7 @@ impl Story<'_> {
         };
         let gap = self.late.is_zero() && self.dice.chance(gap);
         if gap {
-            self.into_gap();
+            self.enter_gap();
         }
         match step {
             Step::Wait => {
@@ -206,7 +206,7 @@ impl Story<'_> {
     }
 
     /// Goes on to the moment in which a container has read and nobody has heard of it yet.
-    fn into_gap(&mut self) {
+    fn enter_gap(&mut self) {
         if self.place == Where::Node {
             return;
         }
