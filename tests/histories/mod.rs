@@ -76,6 +76,9 @@ fn play(world: &World, real: bool, usual: u64, side_by_side: u64) {
                             let mut total = total.lock().expect("a tally");
                             total.add(story.tally);
                             total.count("histories");
+                            if total.of("histories").is_multiple_of(50) {
+                                eprintln!("{} played", total.of("histories"));
+                            }
                         }
                         Err(_) => failures.lock().expect("a list").push(format!("{again}\nit broke off; see above\n")),
                     }
