@@ -211,10 +211,16 @@ impl<'a> Story<'a> {
         let (pause, end) = if self.place == Where::Node { (250, 12) } else { (70, 6) };
         let end = Instant::now() + Duration::from_secs(end);
         let mut quiet = 0;
-        while quiet < 3 && Instant::now() < end {
+        while (quiet < 3 || self.starting()) && Instant::now() < end {
             quiet = if self.turn(100) { 0 } else { quiet + 1 };
             thread::sleep(Duration::from_millis(pause / if quiet == 0 { 3 } else { 1 }));
         }
+    }
+
+    /// A real Pod takes its time in which nothing is to be seen; one that waits for a ConfigMap is not waited for.
+    fn starting(&self) -> bool {
+        let young = Timestamp::now() - SignedDuration::from_secs(6);
+        self.place == Where::Node && self.pods.values().any(|pod| pod.phase < Phase::Reported && pod.created > young)
     }
 
     /// One look at the namespace: what came, what went, and a step forward for so many percent of the Pods. Did anything
