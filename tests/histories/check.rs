@@ -53,34 +53,25 @@ impl Story<'_> {
     /// The question behind every verdict, put to a container: a Pod goes, and its substitute must hold what the others
     /// hold wherever that was called the same.
     pub fn replace_one(&mut self) {
-        let current: Vec<String> = self.claims.iter().map(|(set, _)| set.clone()).collect();
-        let Some(uid) =
-            self.pods.iter().find(|(_, pod)| pod.witness && current.contains(&pod.owner)).map(|(uid, _)| uid.clone())
+        let claimed = |pod: &&Pod| pod.witness && self.claims.iter().any(|(set, _)| *set == pod.owner);
+        let Some((name, set)) = self.pods.values().find(claimed).map(|pod| (pod.name.clone(), pod.owner.clone()))
         else {
             return;
         };
-        let pod = &self.pods[&uid];
-        let (name, set) = (pod.name.clone(), pod.owner.clone());
         let before = self.relevant(&set);
-        let known: Vec<String> = self.pods.keys().cloned().collect();
+        let known: Vec<String> = self.pods.values().map(|pod| pod.name.clone()).collect();
         self.note(format!("the substitute of {name}"));
         self.space.at(PODS, &name).delete(&json!({})).result().ok();
         self.settle();
+        let new = self.pods.values().filter(|pod| pod.witness && pod.owner == set && !known.contains(&pod.name));
         let mut wrong = Vec::new();
-        for pod in self
-            .pods
-            .iter()
-            .filter(|(uid, pod)| !known.contains(uid) && pod.witness && pod.owner == set)
-            .map(|(_, pod)| pod)
-        {
-            for read in pod.reads.iter().filter(|read| self.claims.contains(&(set.clone(), read.used.config.clone()))) {
-                self.tally.count("substitutes' reads called the same beforehand");
-                if before.iter().any(|one| one.used == read.used && one.taken != read.taken) {
-                    wrong.push(format!(
-                        "called the same, and the substitute {} read {:?} of {}",
-                        pod.name, read.taken, read.used.config
-                    ));
-                }
+        for read in new.flat_map(|pod| &pod.reads) {
+            if !self.claims.contains(&(set.clone(), read.used.config.clone())) {
+                continue;
+            }
+            self.tally.count("substitutes' reads called the same beforehand");
+            if before.iter().any(|one| one.used == read.used && one.taken != read.taken) {
+                wrong.push(format!("called the same, and the substitute of {name} read {read:?}"));
             }
         }
         for what in wrong {
