@@ -454,6 +454,24 @@ fn the_same_undo_again_is_done_before_any_pod_shows_what_it_reads() {
 }
 
 #[test]
+fn the_same_undo_again_is_not_done_where_what_it_kept_was_edited_since() {
+    // Would break: "with the planned content, nothing to do" about a name whose next Pod reads something else.
+    let first = same().plan(1, &auto());
+    let mut done = after(same(), &first);
+    done.sets.truncate(2);
+    done.sets[0]["spec"]["replicas"] = json!(1);
+    let rs = "/metadata/annotations/deployment.kubernetes.io~1revision";
+    set(&mut done.sets[0], rs, json!("3"));
+    set(&mut done.sets[0], &format!("{rs}-history"), json!("1"));
+    done.pods = vec![pod(&done.sets[0], "ggggg", 700, 5000)];
+    assert!(done.plan(3, &auto()).nothing_to_do);
+    done.write(json!({"A": "bad"}), 900, 6000).no_past();
+    let again = done.plan(3, &auto());
+    assert!(!again.nothing_to_do && again.refused());
+    assert!(done.plan(3, &rules(Config::Live, Grade::Likely)).nothing_to_do, "asked for as it is");
+}
+
+#[test]
 fn a_pin_of_all_is_done_though_secrets_and_bundles_stay() {
     // Would break: --config=pin again would look for contents that have expired, to pin what is pinned already.
     let mut template = env_from();

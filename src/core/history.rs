@@ -149,7 +149,8 @@ impl History {
             });
         };
         let explained = |n: &u64| self.revisions.iter().any(|r| r.number == *n || r.former.contains(n));
-        let gaps: Vec<u64> = (found.number + 1..current.number).take(100).filter(|n| !explained(n)).collect();
+        let gaps: Vec<u64> =
+            (found.number.saturating_add(1)..current.number).take(100).filter(|n| !explained(n)).collect();
         if !gaps.is_empty() {
             return Err(NoSuchRevision::Unclear {
                 why: format!("revision {} between {} and {} is gone", list(&gaps), found.number, current.number),
@@ -260,7 +261,7 @@ fn date_retirement(history: &mut History) {
     let starts: Vec<(u64, Option<Timestamp>)> =
         history.revisions.iter().map(|r| (r.former.first().copied().unwrap_or(r.number), r.first_started)).collect();
     for revision in history.revisions.iter_mut().filter(|r| !r.current) {
-        let next = revision.number + 1;
+        let next = revision.number.saturating_add(1);
         revision.retired = starts.iter().find(|(first, _)| *first == next).and_then(|(_, start)| *start);
     }
 }

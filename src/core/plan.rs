@@ -10,7 +10,7 @@ use crate::core::observed::{Lookup, Observed};
 use crate::core::pin;
 use crate::core::policy::{self, Action, Code, Config, Decision, Rules};
 use crate::core::recovery::Grade;
-use crate::core::references::{self, Kind, Pinnable};
+use crate::core::references::{self, Kind, Pinnable, Reference};
 use crate::core::snapshot::{self, Snapshot};
 use crate::core::verdict::{Judgement, Verdict};
 
@@ -83,7 +83,7 @@ pub fn make(seen: &Observed, history: &History, target: Judged, rules: &Rules) -
     let workload = &seen.workload;
     let live = workload.0.pointer("/spec/template").cloned().unwrap_or_default();
     let wanted = target.revision.template.clone();
-    let nothing_to_do = done_before(seen, history, &target.revision, &live, rules);
+    let nothing_to_do = done_before(seen, history, &target, &live, rules);
 
     // Whether Pods start decides what `live` may keep; a pin always starts them.
     let unpinned = pods_planned(seen, &target, Some(&target.revision));
@@ -171,12 +171,17 @@ fn is_gone(seen: &Observed, config_map: &str) -> bool {
 }
 
 /// Did an earlier undo of ours already do what is asked? Its annotation says so for exactly the live template, that
-/// template is the revision's but for names of snapshots, and those are still there.
-fn done_before(seen: &Observed, history: &History, target: &Revision, live: &Value, rules: &Rules) -> bool {
+/// template is the revision's but for names of snapshots, those are still there, and what it kept was not lost since.
+fn done_before(seen: &Observed, history: &History, judged: &Judged, live: &Value, rules: &Rules) -> bool {
+    let target = &judged.revision;
     let Some(trail) = &history.trail else { return false };
     if trail.to != target.number && !target.former.contains(&trail.to) {
         return false;
     }
+    let lost = |reference: &Reference| {
+        let of = |j: &&Judgement| (j.reference.kind, &j.reference.name) == (reference.kind, &reference.name);
+        judged.references.iter().find(of).is_some_and(|j| j.verdict < Verdict::Unreadable)
+    };
     let mut names = BTreeMap::new();
     for reference in references::extract(&target.template).references {
         let Some(pointer) = reference.uses.first().map(|u| &u.name_pointer) else { continue };
@@ -191,7 +196,7 @@ fn done_before(seen: &Observed, history: &History, target: &Revision, live: &Val
             (None, Config::Pin) => pinned || reference.kind == Kind::Secret || reference.pinnable() != Pinnable::Yes,
             (None, Config::Auto) => true,
         };
-        if !asked {
+        if !asked || (!pinned && rules.config != Config::Live && lost(&reference)) {
             return false;
         }
         if pinned {
