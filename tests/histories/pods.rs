@@ -1,6 +1,6 @@
 //! What each container truly read.
 
-use super::ledger::Ledger;
+use super::ledger::{Ledger, State};
 use super::uses::{Taken, Use};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -58,8 +58,12 @@ impl Pod {
     pub fn reads_until_now(&self, ledger: &Ledger) -> Vec<Read> {
         let mut all = self.reads.clone();
         for read in self.reads.iter().filter(|read| read.used.how.refreshed()) {
-            for state in ledger.states_since(&read.used.config, read.at) {
-                if let Ok(taken) = read.used.take(Some(&state.bytes)) {
+            let states = ledger.states_since(&read.used.config, read.at);
+            let take = |state: &State| read.used.take(Some(&state.bytes));
+            // The moment is a lower bound: what went before the state that was read was never in the directory.
+            let from = states.iter().position(|state| take(state).as_ref() == Ok(&read.taken)).unwrap_or(0);
+            for state in &states[from..] {
+                if let Ok(taken) = take(state) {
                     all.push(Read { taken, uid: Some(state.uid.clone()), ..read.clone() });
                 }
             }
