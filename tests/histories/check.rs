@@ -196,17 +196,23 @@ impl Story<'_> {
             };
             must(uses.iter().any(split), "mixed, but all read the same");
         }
-        let comparable = self.place != Where::Split && self.eyes != Eyes::NoPods;
-        if verdict == "likely-same"
-            && comparable
-            && !name.contains("-sr-")
-            && !uses.iter().any(|used| used.how.refreshed())
-        {
+        // A number above those of all its Pods tells of a write after their reads, whatever else is known.
+        let read_once = uses.iter().all(|used| !used.how.refreshed() && used.how != How::Unmounted);
+        let comparable = self.place != Where::Split && self.eyes != Eyes::NoPods && !name.contains("-sr-");
+        let told = self.pods.values().filter(|pod| pod.owner == set).all(|pod| pod.phase == Phase::Reported);
+        if comparable && read_once && told && self.survivors(set).next().is_some() {
+            let refutes = |pod: &Pod| self.ledger.written_since(name, pod.changed);
             // What a refuted Pod read may be known from the API's history, and equal.
             let known =
                 list(reference, "evidence").any(|fact| fact["source"] == "time-travel" && fact["says"] == "same");
-            let refuted = !known && self.survivors(set).any(|pod| self.ledger.written_since(name, pod.changed));
-            must(!refuted, "likely-same, and its number is above that of a Pod");
+            must(
+                known || verdict != "likely-same" || !self.survivors(set).any(refutes),
+                "likely-same, and its number is above that of a Pod",
+            );
+            must(
+                !["unknown", "written-during"].contains(&verdict) || !self.survivors(set).all(refutes),
+                "its number is above those of all Pods, and that is not said",
+            );
         }
         let older = |stamp: jiff::Timestamp| live.as_ref().is_some_and(|live| stamp < live.created);
         if verdict == "recreated" {
