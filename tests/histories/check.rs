@@ -116,11 +116,9 @@ impl Story<'_> {
         }
     }
 
-    /// The Pods that testify: made from the template, still owned, and known to have started.
+    /// The Pods that testify and are known to have started.
     fn survivors(&self, set: &str) -> impl Iterator<Item = &Pod> {
-        self.pods
-            .values()
-            .filter(move |pod| pod.witness && pod.owner == set && pod.set == set && pod.phase == Phase::Reported)
+        self.pods.values().filter(move |pod| pod.testifies() && pod.set == set && pod.phase == Phase::Reported)
     }
 
     /// The reads of a revision: of its surviving Pods, or of its whole life.
@@ -129,7 +127,7 @@ impl Story<'_> {
             return self.survivors(set).flat_map(|pod| pod.reads_until_now(&self.ledger)).collect();
         }
         let life = self.sets.get(set).map(|set| set.life.clone()).unwrap_or_default();
-        let own = self.pods.values().filter(|pod| pod.witness && pod.set == set);
+        let own = self.pods.values().filter(|pod| pod.testifies() && pod.set == set);
         life.into_iter().chain(own.flat_map(|pod| pod.reads_until_now(&self.ledger))).collect()
     }
 

@@ -147,8 +147,8 @@ impl Story<'_> {
         pod.reads = kept;
         pod.reads.extend(reads);
         let line = format!("    {} restarted {}", pod.name, shown(&pod.reads));
-        let (set, witness) = (pod.set.clone(), pod.witness);
-        if let Some(set) = self.sets.get_mut(&set).filter(|_| witness) {
+        let (set, testifies) = (pod.set.clone(), pod.testifies());
+        if let Some(set) = self.sets.get_mut(&set).filter(|_| testifies) {
             set.life.extend(former);
         }
         self.note(line);

@@ -54,6 +54,11 @@ impl Pod {
         self.uses.iter().any(|used| used.config == config)
     }
 
+    /// Made from the template, and still its ReplicaSet's.
+    pub fn testifies(&self) -> bool {
+        self.witness && self.owner == self.set
+    }
+
     /// Everything that its containers hold or may have seen since: a mounted directory follows the object.
     pub fn reads_until_now(&self, ledger: &Ledger) -> Vec<Read> {
         let mut all = self.reads.clone();

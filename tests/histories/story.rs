@@ -39,6 +39,8 @@ pub struct Story<'a> {
     pub first: BTreeMap<String, Bytes>,
     pub templates: Vec<Value>,
     releases: usize,
+    /// The number of the last list of Pods.
+    looked: String,
     /// How late the kubelet is, and by how much its clock is off; `None`: it leaves `startedAt` out.
     pub late: SignedDuration,
     pub skew: Option<SignedDuration>,
@@ -71,6 +73,7 @@ impl<'a> Story<'a> {
             first: BTreeMap::new(),
             templates: Vec::new(),
             releases: 0,
+            looked: "0".to_owned(),
             late: SignedDuration::ZERO,
             skew: Some(SignedDuration::ZERO),
             old: false,
@@ -228,10 +231,12 @@ impl<'a> Story<'a> {
     pub fn turn(&mut self, percent: usize) -> bool {
         let mut list = self.space.all(PODS);
         if percent > 0 {
-            // From the server's cache: a little late is good enough for a node, and cheap.
-            list = list.query("resourceVersion", "0");
+            // From the server's cache: cheap, and not older than the last look.
+            list = list.query("resourceVersion", &self.looked).query("resourceVersionMatch", "NotOlderThan");
         }
-        let listed = items(list.get().ok());
+        let list = list.get().ok();
+        self.looked = list["metadata"]["resourceVersion"].as_str().unwrap_or("0").to_owned();
+        let listed = items(list);
         let mut moved = self.went(&listed);
         for object in listed {
             let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
@@ -245,7 +250,12 @@ impl<'a> Story<'a> {
                 if pod.version != version {
                     (pod.version, pod.changed, moved) = (version, Timestamp::now(), true);
                 }
+                // Released by relabelling: what it reads from now on is no longer the revision's.
+                let released = pod.testifies() && owner != pod.set;
                 pod.owner = owner;
+                if released && let Some(set) = self.sets.get_mut(&pod.set) {
+                    set.life.extend(pod.reads_until_now(&self.ledger));
+                }
             }
             moved |=
                 if self.place == Where::Node { self.listen(&uid, &object) } else { self.act(&uid, object, percent) };
@@ -293,7 +303,7 @@ impl<'a> Story<'a> {
                 self.log.push(format!("            - {}", pod.name));
                 let late = pod.reads_until_now(&self.ledger);
                 let silent = pod.phase == Phase::Bound && self.place == Where::Node;
-                if let Some(set) = self.sets.get_mut(&pod.set).filter(|_| pod.witness) {
+                if let Some(set) = self.sets.get_mut(&pod.set).filter(|_| pod.testifies()) {
                     set.life.extend(late);
                     set.silent |= silent;
                 }
