@@ -198,6 +198,9 @@ impl Story<'_> {
         let read_once = uses.iter().all(|used| !used.how.refreshed() && used.how != How::Unmounted);
         let comparable = self.place != Where::Split && self.eyes != Eyes::NoPods && !name.contains("-sr-");
         let told = self.pods.values().filter(|pod| pod.owner == set).all(|pod| pod.phase == Phase::Reported);
+        // Where admission rewrites Pods, nothing that they read is taken for the template's.
+        let rewritten = list(reference, "evidence").any(|fact| fact["source"] == "witness-pods");
+        let comparable = comparable && !rewritten;
         if live.is_some() && comparable && read_once && told && self.survivors(set).next().is_some() {
             let refutes = |pod: &Pod| self.ledger.written_since(name, pod.changed);
             // What a refuted Pod read may be known from the API's history, and equal.
