@@ -23,8 +23,7 @@ pub struct Tally {
 }
 
 /// Verdicts that decide something, by the aim of the usefulness.
-const DECIDED: [&str; 8] =
-    ["same", "likely-same", "changed", "mixed", "recreated", "missing", "key-missing", "refreshed"];
+const DECIDED: [&str; 6] = ["same", "likely-same", "changed", "mixed", "recreated", "missing"];
 
 impl Tally {
     pub fn verdict(&mut self, class: Class, verdict: &str) {
