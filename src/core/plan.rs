@@ -325,6 +325,13 @@ fn other_readers(seen: &Observed, kind: Kind, name: &str) -> BTreeSet<String> {
 }
 
 impl Plan {
+    /// May a Pod of the planned template start without this ConfigMap?
+    pub fn optional(&self, config_map: &str) -> bool {
+        let references = references::extract(&self.template);
+        let pinned = references.get(Kind::ConfigMap, config_map);
+        pinned.is_some_and(|reference| reference.uses.iter().any(|used| used.optional))
+    }
+
     /// The weakest grade of what a new Pod will read; `None` of the three words where something is refused.
     pub fn grade(&self) -> Grade {
         self.decisions.iter().map(|d| d.grade).min().unwrap_or(Grade::Proof)

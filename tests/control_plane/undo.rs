@@ -275,6 +275,32 @@ fn a_conflict_lists_its_snapshots_and_the_next_run_uses_them() {
     assert_eq!(of_flag[0]["time"], used["metadata"]["creationTimestamp"]);
 }
 
+/// Without this a kubelet that is late would not see the new snapshot, and start the Pod without it: it is optional.
+#[test]
+fn a_pin_of_what_is_optional_waits_until_kubelets_see_it() {
+    let namespace = ControlPlane::main().namespace("optional");
+    namespace.all(CONFIGMAPS).create(&incident::settings("v1", "true")).ok();
+    let mut optional = incident::web(1);
+    optional["spec"]["template"]["spec"]["containers"][0]["envFrom"][0]["configMapRef"]["optional"] = json!(true);
+    namespace.all(DEPLOYMENTS).create(&optional).ok();
+    let _player = Player::run(&namespace, |_| Some(Play::ready()));
+    incident::rolled_out(&namespace, "web");
+    incident::trap(&namespace);
+    let undone =
+        namespace.run(&["undo", "web", "--to-revision", "1", "--config=pin", "--require=likely", "-y", "-o", "json"]);
+    let said = undone.stderr.clone();
+    let document = undone.expect(0).document();
+    assert!(said.contains("which is optional"), "{said}");
+    let moment = |what: &str| -> jiff::Timestamp {
+        let moments = document["timeline"].as_array().into_iter().flatten();
+        let found = moments.into_iter().find(|m| m["what"].as_str().is_some_and(|text| text.contains(what)));
+        let at = found.and_then(|m| m["at"].as_str()).unwrap_or_else(|| panic!("no {what} in {document:#}"));
+        at.parse().expect("a time")
+    };
+    let waited = moment("patched").duration_since(moment("snapshots are there"));
+    assert!(waited >= jiff::SignedDuration::from_secs(2), "{waited}");
+}
+
 /// Without this a rollback of ours would be a dead end for everybody who uses kubectl.
 #[test]
 fn kubectl_agrees_and_goes_on_from_there() {
