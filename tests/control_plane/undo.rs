@@ -285,7 +285,8 @@ fn a_pin_of_what_is_optional_waits_until_kubelets_see_it() {
     namespace.all(DEPLOYMENTS).create(&optional).ok();
     let _player = Player::run(&namespace, |_| Some(Play::ready()));
     incident::rolled_out(&namespace, "web");
-    incident::trap(&namespace);
+    incident::release(&namespace, "two");
+    incident::rolled_out(&namespace, "web");
     let undone =
         namespace.run(&["undo", "web", "--to-revision", "1", "--config=pin", "--require=likely", "-y", "-o", "json"]);
     let said = undone.stderr.clone();
