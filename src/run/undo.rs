@@ -237,13 +237,11 @@ impl Run<'_> {
         let snapshots = self.plan.snapshots.clone();
         let made = join_all(snapshots.iter().map(|s| writes::ensure(cluster, &namespace, s))).await;
         let mut broken = None;
-        let mut unseen = None;
         for (snapshot, made) in snapshots.iter().zip(made) {
             match made {
                 Ok(made) => {
                     if made.created {
                         self.voice.done(&format!("configmap/{} created", snapshot.name));
-                        unseen = unseen.or_else(|| self.plan.optional(&snapshot.name).then_some(&snapshot.name));
                     }
                     self.note_written("ConfigMap", &made.object);
                 }
@@ -268,10 +266,11 @@ impl Run<'_> {
             return Ok(self.end(seen, "refused", 3));
         }
         self.moment("snapshots are there");
-        if let Some(name) = unseen {
-            // A kubelet that does not see it yet (A2) would start the Pod without what is optional.
+        // A kubelet that does not see it yet (A2) would start the Pod without what is optional. One that is used again may
+        // be as young: a run that met a conflict made it a moment ago.
+        if let Some(snapshot) = snapshots.iter().find(|s| self.plan.optional(&s.name)) {
             tokio::time::sleep(evidence::CLOCK_MARGIN.unsigned_abs()).await;
-            self.voice.done(&format!("2s waited, for kubelets to see configmap/{name}, which is optional"));
+            self.voice.done(&format!("2s waited, for kubelets to see configmap/{}, which is optional", snapshot.name));
         }
 
         let (moved, last) = tokio::join!(self.moved(cluster, seen), self.content_number(cluster, &namespace));

@@ -215,21 +215,20 @@ impl Story<'_> {
             );
         }
         let older = |stamp: jiff::Timestamp| live.as_ref().is_some_and(|live| stamp < live.created);
+        let another = |read: &Read| match (&read.uid, &live) {
+            (Some(read), Some(live)) => *read != live.uid,
+            _ => false,
+        };
         if verdict == "recreated" {
             let pods = self.pods.values().filter(|pod| pod.names(name)).any(|pod| older(pod.created));
             let sets = self.sets.values().filter(|set| set.uses.iter().any(|used| used.config == name));
-            let another = reads.iter().any(|read| {
-                read.uid.is_some() && live.as_ref().is_some_and(|live| read.uid.as_deref() != Some(&live.uid))
-            });
-            must(another || pods || sets.map(|set| set.created).any(older), "recreated, and nothing older names it");
+            must(
+                reads.iter().any(another) || pods || sets.map(|set| set.created).any(older),
+                "recreated, and nothing older names it",
+            );
         }
-        let of_another = reads.iter().any(|read| {
-            let pods = self.sets.get(set).is_some_and(|set| older(set.created));
-            read.used.how != How::Unmounted
-                && read.uid.is_some()
-                && pods
-                && live.as_ref().is_some_and(|live| read.uid.as_deref() != Some(&live.uid))
-        });
+        let named_before = self.sets.get(set).is_some_and(|set| older(set.created));
+        let of_another = named_before && reads.iter().any(|read| read.used.how != How::Unmounted && another(read));
         if of_another {
             let said = ["recreated", "missing", "key-missing", "unreadable", "changed", "mixed"].contains(&verdict);
             must(said, "another object was read, and it is not called recreated");
