@@ -202,7 +202,7 @@ fn warnings(document: &Document) {
     }
 }
 
-fn print(document: &Document, output: Output) -> Result<(), Failure> {
+fn print(document: &impl serde::Serialize, output: Output) -> Result<(), Failure> {
     let wrong = |error: serde_json::Error| Failure::Given(format!("cannot print the report: {error}"));
     if output == Output::Json {
         ui::out(&format!("{}\n", serde_json::to_string_pretty(document).map_err(wrong)?));

@@ -17,6 +17,7 @@ pub mod recovery;
 pub mod references;
 pub mod report;
 pub mod rollout;
+pub mod sheet;
 pub mod snapshot;
 pub mod verdict;
 pub mod witness;

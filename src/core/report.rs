@@ -56,6 +56,12 @@ pub struct Tool {
     pub version: &'static str,
 }
 
+impl Tool {
+    pub fn this() -> Tool {
+        Tool { version: concat!("v", env!("CARGO_PKG_VERSION")) }
+    }
+}
+
 #[derive(Clone, Debug, Serialize)]
 pub struct Cluster {
     pub server: String,
@@ -311,7 +317,7 @@ impl Document {
         Document {
             api_version: API_VERSION,
             kind,
-            tool: Tool { version: concat!("v", env!("CARGO_PKG_VERSION")) },
+            tool: Tool::this(),
             cluster: Cluster { server: seen.server.clone(), context: seen.context.clone() },
             observed_at: seen.now,
             workload: Workload {
@@ -343,12 +349,16 @@ impl Document {
     /// Fills in the document's own digest: the last member, over everything before it.
     pub fn seal(mut self) -> Document {
         self.digest = None;
-        if let Ok(text) = serde_json::to_vec(&self) {
-            let hex: String = Sha256::digest(&text).iter().map(|b| format!("{b:02x}")).collect();
-            self.digest = Some(format!("sha256:{hex}"));
-        }
+        self.digest = digest(&self);
         self
     }
+}
+
+/// SHA-256 over the compact JSON of a document that has no digest yet.
+pub fn digest(document: &impl Serialize) -> Option<String> {
+    let text = serde_json::to_vec(document).ok()?;
+    let hex: String = Sha256::digest(&text).iter().map(|b| format!("{b:02x}")).collect();
+    Some(format!("sha256:{hex}"))
 }
 
 fn warnings(seen: &Observed, history: &History) -> Vec<String> {
