@@ -87,6 +87,9 @@ pub enum Verb {
         after_help = "Examples:\n  kubectl saferollback undo web --to-revision 3 --dry-run=client\n  kubectl saferollback undo web --to-revision 3\n  kubectl saferollback undo web --to-revision 3 --use settings=old.yaml\n\nExit codes: 0 done or nothing to do, 1 could not, 2 usage, 3 refused,\n4 the rollout failed or timed out, 5 the workload changed since the plan,\n130/143 interrupted."
     )]
     Undo(Undo),
+    /// Save configuration as immutable snapshots
+    #[command(subcommand)]
+    Snapshot(Snapshot),
     /// Print the version
     Version,
 }
@@ -188,6 +191,37 @@ pub struct Undo {
     #[arg(short, long)]
     pub yes: bool,
     /// Print the report (json), or the objects to apply (yaml)
+    #[arg(short, long, value_name = "wide|json|yaml")]
+    pub output: Option<Output>,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Snapshot {
+    /// Save what the containers of a workload read, as far as it can be found
+    ///
+    /// Creates immutable ConfigMaps named by their content, and a record of what is known to have been read. Patches
+    /// nothing and restarts nothing.
+    #[command(
+        after_help = "Examples:\n  kubectl saferollback snapshot create web\n  kubectl saferollback snapshot create web --revision 3\n  kubectl saferollback snapshot create web --all-revisions --dry-run=client\n\nExit codes: 0 saved, or saved already, 1 could not, 2 usage,\n3 nothing found, or refused by the API server."
+    )]
+    Create(SnapshotCreate),
+}
+
+#[derive(Args, Debug)]
+pub struct SnapshotCreate {
+    /// TYPE/NAME, TYPE NAME or NAME; without it the only workload of the namespace
+    #[arg(value_name = "TYPE/NAME", num_args = 0..=2)]
+    pub workload: Vec<String>,
+    /// The revision to save; default: the current one
+    #[arg(long, value_name = "N", conflicts_with = "all_revisions")]
+    pub revision: Option<u64>,
+    /// Save every revision's
+    #[arg(long)]
+    pub all_revisions: bool,
+    /// Write nothing: print what would be saved
+    #[arg(long, value_enum, default_value = "none", default_missing_value = "client", num_args = 0..=1, require_equals = true)]
+    pub dry_run: DryRun,
+    /// Print the report as json or yaml, or a wider table
     #[arg(short, long, value_name = "wide|json|yaml")]
     pub output: Option<Output>,
 }

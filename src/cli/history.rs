@@ -311,6 +311,7 @@ pub fn source(word: &str) -> &str {
         "dump" => "the files",
         "last-applied" => "last applied",
         "file" => "given by you",
+        "snapshot" => "own snapshot",
         other => other,
     }
 }

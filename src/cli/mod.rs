@@ -5,6 +5,7 @@ mod check;
 mod error;
 mod history;
 mod screen;
+mod snapshot;
 mod ui;
 mod undo;
 mod yaml;
@@ -30,6 +31,7 @@ use crate::core::policy::{Config, Given, Rules};
 use crate::core::recovery::{Candidate, Grade};
 use crate::core::report::{Document, Outcome};
 use crate::core::workload::Target;
+use crate::run::snapshot::Which;
 use crate::run::undo::{DryRun, Request};
 use crate::run::{self, Failure, Phase};
 
@@ -111,6 +113,43 @@ async fn verb(cli: &Cli) -> Result<u8, Failure> {
             }
         }
         Verb::Undo(args) => undo_verb(cli, args).await,
+        Verb::Snapshot(args::Snapshot::Create(args)) => snapshot_create(cli, args).await,
+    }
+}
+
+async fn snapshot_create(cli: &Cli, args: &args::SnapshotCreate) -> Result<u8, Failure> {
+    let target = Target::parse(&args.workload)?;
+    let which = match (args.revision, args.all_revisions) {
+        (Some(number), _) => Which::One(number),
+        (None, true) => Which::All,
+        (None, false) => Which::Current,
+    };
+    let output = args.output.unwrap_or_default();
+    let scene = run::scene(&cli.connection.flags(), &[], notice).await?;
+    let progress = Rc::new(RefCell::new(Progress::default()));
+    let mut speaker = Speaker { output, yes: true, progress, plan: None };
+    let now = Timestamp::now();
+    let dry_run = dry_run(args.dry_run);
+    let document = run::snapshot::create(&scene, target.as_ref(), which, dry_run, &mut speaker, now).await?;
+    warnings(&document);
+    match output {
+        Output::Table | Output::Wide => {
+            ui::out(&snapshot::found(&document, ui::width()));
+            ui::out(snapshot::closing(&document));
+        }
+        output => print(&document, output)?,
+    }
+    match &document.outcome {
+        Outcome::Saved(saved) => Ok(saved.exit_code),
+        _ => Ok(0),
+    }
+}
+
+fn dry_run(asked: args::DryRun) -> DryRun {
+    match asked {
+        args::DryRun::None => DryRun::None,
+        args::DryRun::Client => DryRun::Client,
+        args::DryRun::Server => DryRun::Server,
     }
 }
 
@@ -128,9 +167,7 @@ async fn undo_verb(cli: &Cli, args: &args::Undo) -> Result<u8, Failure> {
         rules: rules(args, cli.connection.namespace.as_deref())?,
         dry_run: match args.dry_run {
             _ if !args.target.from_file.is_empty() => DryRun::Client,
-            args::DryRun::None => DryRun::None,
-            args::DryRun::Client => DryRun::Client,
-            args::DryRun::Server => DryRun::Server,
+            asked => dry_run(asked),
         },
         wait: args.wait,
         timeout: args.timeout,

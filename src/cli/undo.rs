@@ -16,7 +16,7 @@ fn arrow(undo: &Undo) -> String {
 }
 
 /// `deployment.apps/web, namespace shop, context prod-eu`
-fn place(document: &Document) -> String {
+pub fn place(document: &Document) -> String {
     let mut place = headline(document);
     if !document.workload.namespace.is_empty() {
         place.push_str(&format!(", namespace {}", document.workload.namespace));
@@ -62,6 +62,7 @@ pub fn plan(document: &Document, plan: &Plan, wide: bool, width: Option<usize>) 
             .zip(&revision.references)
             .map(|(a, r)| {
                 let reads = match &a.to {
+                    Some(snapshot) if a.source == Some("snapshot") => snapshot.clone(),
                     Some(snapshot) => format!("{snapshot} (new)"),
                     None => format!("{} as it is now", r.name),
                 };
@@ -121,6 +122,9 @@ fn content(document: &Document, revision: &Revision, action: &ActionLine, refere
     };
     match (action.source, chosen) {
         (Some("file"), _) => format!("{name} as given by you; not compared with what {whose} read"),
+        (Some("snapshot"), Some(candidate)) if candidate.grade != "none" => {
+            format!("{name} as a record says, {} what {whose} read", grade(candidate.grade))
+        }
         (Some("live"), _) => format!("{name} as it is now, {} what {whose} read", grade(action.grade)),
         (Some(word), Some(candidate)) => {
             let until = match candidate.to {

@@ -267,6 +267,14 @@ impl<'a> Consumed<'a> {
 }
 
 impl Use {
+    /// Of what this use takes from `content`: equal where the reader cannot tell two contents apart. For records, which
+    /// know no bytes.
+    pub fn taken(&self, content: &Content) -> Digest {
+        let consumed = self.consumed(content);
+        let files = consumed.seen().into_iter().map(|(key, value)| ((key, Field::Data), value)).collect();
+        Consumed(files).digest()
+    }
+
     /// What this use takes from `content`.
     pub fn consumed<'a>(&'a self, content: &'a Content) -> Consumed<'a> {
         let mut taken = Consumed::default();

@@ -6,6 +6,7 @@ use crate::core::evidence::{self, CLOCK_MARGIN, Case, FLAG_MARGIN, Namesake};
 use crate::core::history::Revision;
 use crate::core::object::Object;
 use crate::core::reads::{Anchor, Span};
+use crate::core::record::{self, Claim, ReadLine};
 use crate::core::recovery::{Earlier, Grade};
 use crate::core::references::{Kind, Read, Use};
 use crate::core::verdict::Verdict;
@@ -26,11 +27,37 @@ pub struct Rung<'a> {
     pub source: &'static str,
     pub proof: bool,
     pub detail: String,
-    pub read: Option<&'a Content>,
+    pub read: Option<Reading<'a>>,
+}
+
+/// What was read: the bytes themselves, or what a record kept of them.
+#[derive(Clone, Copy)]
+pub enum Reading<'a> {
+    Content(&'a Content),
+    Recorded(&'a ReadLine),
+}
+
+impl Reading<'_> {
+    /// Of what one use took; `None` where a record does not say.
+    pub fn taken(&self, used: &Use) -> Option<String> {
+        match self {
+            Reading::Content(content) => Some(used.taken(content).to_string()),
+            Reading::Recorded(line) => line.taken.get(&record::use_id(used)).cloned(),
+        }
+    }
+
+    /// Can the reader not tell the two apart? Bytes are compared before anything is hashed: there is one of these for each
+    /// Pod.
+    pub fn same(&self, other: &Reading<'_>, used: &Use) -> bool {
+        match (self, other) {
+            (Reading::Content(a), Reading::Content(b)) => std::ptr::eq(*a, *b) || used.reads_same(a, b),
+            _ => self.taken(used) == other.taken(used),
+        }
+    }
 }
 
 pub fn judge<'a>(
-    case: &Case<'_>,
+    case: &'a Case<'_>,
     revision: &Revision,
     kind: Kind,
     live: &Live<'a>,
@@ -44,7 +71,7 @@ pub fn judge<'a>(
     let found = |verdict, source, proof, detail| Rung { verdict, source, proof, detail, read: None };
     // A Pod that has not reported a start may not have read at all.
     let same = |source, detail| Rung {
-        read: live.content.filter(|_| span.reported),
+        read: live.content.filter(|_| span.reported).map(Reading::Content),
         ..found(Verdict::Same, source, true, detail)
     };
 
@@ -64,10 +91,14 @@ pub fn judge<'a>(
     }
     // What was read is known (rule 16).
     let proven = past.iter().find(|earlier| earlier.held(span) == Grade::Proof);
+    let records = case.seen.records.as_ref().ok();
+    let claim = records.and_then(|r| r.claim(revision, kind, object.name(), used, span)).filter(|_| span.reported);
+    let recorded = claim.filter(|c| c.grade == Grade::Proof && c.exact);
     if let Namesake::Younger { than, late } = &live.namesake {
         let late = if *late { ", or late: the Pod may have waited for it" } else { "" };
         let detail = format!("{name} is younger than {than}, which names it: created again{late}");
-        return Rung { read: proven.map(|p| &p.content), ..found(Verdict::Recreated, "creation", true, detail) };
+        let read = proven.map(|p| Reading::Content(&p.content)).or(recorded.map(|c| Reading::Recorded(c.line)));
+        return Rung { read, ..found(Verdict::Recreated, "creation", true, detail) };
     }
     if frozen && older_than_users {
         return same("immutable", format!("{name} is immutable since before the revision's first Pod"));
@@ -76,6 +107,20 @@ pub fn judge<'a>(
     // The refuter before any number that confirms (rule 3). It proves a write, not other bytes.
     let above = |anchor: &Anchor| version.is_some_and(|v| v > anchor.version);
     let refuted = span.upper.as_ref().filter(|upper| above(upper));
+    if refuted.is_none()
+        && let Some(unwritten) = unwritten(case, kind, object, span, claim)
+    {
+        let (record, grade) = unwritten;
+        let detail = format!("configmap/{record} recorded this very version of it as what was read or was to be read");
+        return match grade {
+            Grade::Proof if older_than_users || live.own => same("record", detail),
+            Grade::Proof => {
+                let detail = format!("{detail}; but it was created together with the workload");
+                found(Verdict::LikelySame, "record", false, detail)
+            }
+            _ => found(Verdict::LikelySame, "record", false, detail),
+        };
+    }
     if refuted.is_none()
         && let (Some(version), Some(lower)) = (version, &span.lower)
         && version < lower.version
@@ -113,7 +158,12 @@ pub fn judge<'a>(
             (Verdict::Same, detail)
         };
         let rung = found(verdict, proven.version.origin.word(), true, detail);
-        return Rung { read: Some(&proven.content), ..rung };
+        return Rung { read: Some(Reading::Content(&proven.content)), ..rung };
+    }
+    if let (Some(claim), Some(today)) = (claim, live.content)
+        && let Some(rung) = compare_recorded(live, used, span, claim, today)
+    {
+        return rung;
     }
 
     // A snapshot of ours is made immutable with its content; whatever was written to it since is metadata. Within the
@@ -145,6 +195,59 @@ pub fn judge<'a>(
         return found(written(Verdict::WrittenDuring), "resource-version", true, detail);
     }
     hint(case, kind, live, span, written)
+}
+
+/// Was the object written since a record that speaks of this read, or that is older than its Pod? Its name, and how sure
+/// that is.
+fn unwritten<'a>(
+    case: &'a Case<'_>,
+    kind: Kind,
+    object: &Object,
+    span: &Span,
+    claim: Option<Claim<'a>>,
+) -> Option<(&'a str, Grade)> {
+    if let Some(claim) = claim.filter(|c| c.grade == Grade::Proof && c.unmoved(object)) {
+        return Some((claim.record, Grade::Proof));
+    }
+    let (record, since) = case.seen.records.as_ref().ok()?.unwritten_since(kind, object)?;
+    // A2: a late kubelet may have read what was there two seconds before the record.
+    if span.born.is_some_and(|born| since + FLAG_MARGIN <= born) {
+        return Some((record, Grade::Proof));
+    }
+    claim.filter(|c| c.unmoved(object)).map(|c| (c.record, c.grade))
+}
+
+/// Against the digests that a record kept. Other bytes are proven by them; which keys differ is not known.
+fn compare_recorded<'a>(
+    live: &Live<'a>,
+    used: &Use,
+    span: &Span,
+    claim: Claim<'a>,
+    today: &Content,
+) -> Option<Rung<'a>> {
+    let found = |verdict, proof, detail| Rung { verdict, source: "record", proof, detail, read: None };
+    let (who, record, line) = (&span.who, claim.record, claim.line);
+    if !claim.exact {
+        return None;
+    }
+    let equal = claim.taken(used)? == used.taken(today).to_string();
+    let same_object = line.held.as_ref().is_none_or(|held| held.uid == live.object.uid());
+    let proven = claim.grade == Grade::Proof;
+    let rung = match (equal, proven) {
+        (_, true) if !same_object => {
+            found(Verdict::Recreated, true, format!("{who} read another one, since deleted (configmap/{record})"))
+        }
+        (true, true) if live.namesake == Namesake::Clear || live.own => {
+            found(Verdict::Same, true, format!("configmap/{record} recorded what {who} read, and it equals today's"))
+        }
+        (true, _) if same_object => {
+            let detail = format!("configmap/{record} recorded what {who} read or likely read, and it equals today's");
+            found(Verdict::LikelySame, false, detail)
+        }
+        (false, true) => found(Verdict::Changed, true, format!("configmap/{record} recorded what {who} read; it differs")),
+        _ => return None,
+    };
+    Some(Rung { read: proven.then_some(Reading::Recorded(line)), ..rung })
 }
 
 /// No number bounds the read: signs only.

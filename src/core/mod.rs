@@ -13,6 +13,8 @@ pub mod pin;
 pub mod plan;
 pub mod policy;
 pub mod reads;
+pub mod record;
+pub mod recording;
 pub mod recovery;
 pub mod references;
 pub mod report;

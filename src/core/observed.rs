@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::core::object::Object;
+use crate::core::record::Records;
 use crate::core::references::Kind;
 
 /// The answer for one name.
@@ -70,6 +71,8 @@ pub enum Origin {
     File,
     /// Today's object.
     Live,
+    /// A snapshot of ours that a record names.
+    Snapshot,
 }
 
 impl Origin {
@@ -80,6 +83,7 @@ impl Origin {
             Origin::LastApplied => "last-applied",
             Origin::File => "file",
             Origin::Live => "live",
+            Origin::Snapshot => "snapshot",
         }
     }
 }
@@ -144,6 +148,10 @@ pub struct Observed {
     pub config_maps: Domain,
     pub secrets: Domain,
     pub past: BTreeMap<Key, Past>,
+    /// Of all workloads of the namespace: one that dates an object helps all of them.
+    pub records: Result<Records, String>,
+    /// Snapshots that records name, by the ConfigMap whose content they hold.
+    pub snapshots: BTreeMap<String, Vec<Object>>,
     /// Pod time travel: Pod uid → number of its created version, a lower bound of everything its containers read.
     pub pod_births: BTreeMap<String, u64>,
 }

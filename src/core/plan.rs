@@ -343,14 +343,11 @@ impl Plan {
     }
 
     /// Gives every snapshot a longer name, because a short one is taken by other content.
-    pub fn rename(&mut self, namespace: &str, digits: usize) {
+    pub fn rename(&mut self, digits: usize) {
         let mut names = BTreeMap::new();
         for snapshot in &mut self.snapshots {
-            let name = snapshot::name(&snapshot.source, &snapshot.content, digits);
-            snapshot.body["metadata"]["name"] = Value::String(name.clone());
-            snapshot.body["metadata"]["namespace"] = Value::String(namespace.to_string());
-            snapshot.name = name.clone();
-            names.insert((Kind::ConfigMap, snapshot.source.clone()), name);
+            snapshot.rename(digits);
+            names.insert((Kind::ConfigMap, snapshot.source.clone()), snapshot.name.clone());
         }
         self.template = pin::pin(&self.target.revision.template, &names);
     }

@@ -2,6 +2,8 @@
 //!
 //! What may bound a read, and what only looks like it, is the table "Evidence" of ARCHITECTURE.md.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -40,6 +42,8 @@ pub struct Span {
     /// API server's stamp that no read of this span is older than.
     pub born: Option<Timestamp>,
     pub pod: Option<String>,
+    /// Of the reading container.
+    pub restarts: i64,
     /// The node of the Pod, or of one that is gone, was reported NotReady: its kubelet may be later than A2 allows.
     pub node_unready: bool,
     /// False for a bound Pod that has not reported a start: it may have read, so it can refute, not confirm.
@@ -74,6 +78,13 @@ fn runs(pod: &Object) -> impl Iterator<Item = Run> {
 /// When containers of the Pod started, by the node's clock.
 pub fn starts(pod: &Object) -> Vec<Timestamp> {
     runs(pod).filter_map(|run| run.started).collect()
+}
+
+/// How often each container that has reported a start was restarted.
+pub fn restarts(pod: &Object) -> BTreeMap<String, i64> {
+    let statuses = STATUSES.into_iter().flat_map(|field| pod.items_at(field));
+    let named = statuses.filter_map(|s| Some((s.get("name")?.as_str()?.to_string(), run_of_status(s)?.restarts)));
+    named.collect()
 }
 
 /// `None`: nothing was read, since no kubelet has the Pod yet.
@@ -159,6 +170,7 @@ fn pod_span(case: &Case<'_>, revision: &Revision, pod: &Object, domain: Domain, 
         ended: if refreshed { revision.retired } else { run.started },
         born: pod.created(),
         pod: Some(pod.uid().to_string()),
+        restarts: run.restarts,
         node_unready: case.node_was_unready(pod),
         reported: run.reported,
     })
@@ -278,6 +290,7 @@ fn life_span(case: &Case<'_>, revision: &Revision, domain: Domain) -> Span {
         ended: revision.retired,
         born: first,
         pod: None,
+        restarts: 0,
         // Of Pods that are gone nobody knows the node; the Event that told of it names the Pod.
         node_unready: case.events_of_set(rs.name()).iter().any(|e| e.str_at("/reason") == "NodeNotReady"),
         reported: true,
@@ -285,7 +298,7 @@ fn life_span(case: &Case<'_>, revision: &Revision, domain: Domain) -> Span {
 }
 
 /// Scaled to zero, and the controller has seen to it: before, its status speaks of an earlier size.
-fn at_zero(rs: &Object) -> bool {
+pub fn at_zero(rs: &Object) -> bool {
     let number = |pointer: &str| rs.int_at(pointer).unwrap_or(0);
     rs.int_at("/spec/replicas") == Some(0)
         && number("/status/replicas") == 0

@@ -8,7 +8,9 @@ use crate::core::evidence::{self, CLOCK_MARGIN, Case, Namesake};
 use crate::core::object::Object;
 use crate::core::observed::{Origin, Past, Version};
 use crate::core::reads::Span;
-use crate::core::references::{Kind, Use};
+use crate::core::history::Revision;
+use crate::core::references::{Kind, Reference, Use};
+use crate::core::snapshot;
 use crate::core::verdict::Verdict;
 
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -88,17 +90,56 @@ impl Earlier {
     }
 }
 
+/// What records say that all reads of one reference took, and how surely: a digest for each use.
+pub struct Recorded {
+    pub grade: Grade,
+    pub taken: Vec<String>,
+}
+
+/// `None` where some read is not recorded, or where they differ.
+pub fn recorded(
+    case: &Case<'_>,
+    revision: &Revision,
+    reference: &Reference,
+    spans: &[(&Use, Vec<Span>)],
+) -> Option<Recorded> {
+    let records = case.seen.records.as_ref().ok()?;
+    let mut grade = Grade::Proof;
+    let mut taken = Vec::new();
+    for (used, spans) in spans {
+        let mut of_use: Option<&str> = None;
+        for span in spans.iter().filter(|s| s.reported) {
+            let claim = records.claim(revision, reference.kind, &reference.name, used, span).filter(|c| c.exact)?;
+            let digest = claim.taken(used)?;
+            if of_use.is_some_and(|known| known != digest) {
+                return None;
+            }
+            of_use = Some(digest);
+            grade = grade.min(claim.grade);
+        }
+        taken.push(of_use?.to_string());
+    }
+    (!taken.is_empty()).then_some(Recorded { grade, taken })
+}
+
 /// All candidates of one reference, best grade first, one per content. `graded`: may any be known to have been read?
 pub fn candidates(
     spans: &[(&Use, Vec<Span>)],
     past: &[Earlier],
     live: Option<(&Object, Option<&Content>, Verdict)>,
+    snapshots: &[Object],
+    recorded: Option<&Recorded>,
     graded: bool,
 ) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = Vec::new();
     let mut add = |mut candidate: Candidate| {
         if !graded {
             candidate.grade = Grade::None;
+        } else if let Some(recorded) = recorded {
+            let mut uses = spans.iter().zip(&recorded.taken);
+            if uses.all(|((used, _), taken)| used.taken(&candidate.content).to_string() == *taken) {
+                candidate.grade = candidate.grade.max(recorded.grade);
+            }
         }
         match found.iter_mut().find(|c| c.digest == candidate.digest) {
             Some(known) if known.grade >= candidate.grade => {}
@@ -135,6 +176,17 @@ pub fn candidates(
             from: evidence::write_sign(&version.object).map(|(time, _)| time),
             until: version.until_time,
             grade: grade.unwrap_or(Grade::None),
+        });
+    }
+    for (object, content) in snapshots.iter().filter_map(|o| Some((o, Content::from_object(o).ok()?))) {
+        add(Candidate {
+            digest: content.digest(),
+            content,
+            origin: Origin::Snapshot,
+            source_uid: object.annotation(snapshot::SOURCE_UID).unwrap_or("").to_string(),
+            from: None,
+            until: None,
+            grade: Grade::None,
         });
     }
     if let Some((object, Some(_), _)) = live

@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::core::evidence;
 use crate::core::history::{CHANGE_CAUSE, History};
+use crate::core::object::Object;
 use crate::core::observed::{Observed, PastEnd};
 use crate::core::plan::{Judged, Plan};
 use crate::core::policy::Action;
@@ -27,6 +28,7 @@ pub enum DocumentKind {
     Check,
     Plan,
     Rollback,
+    Saved,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -210,6 +212,7 @@ pub enum Outcome {
     History {},
     Check(Check),
     Undo(Box<Undo>),
+    Saved(Box<Saved>),
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -288,6 +291,37 @@ pub struct WrittenObject {
     pub resource_version: String,
 }
 
+impl WrittenObject {
+    pub fn of(object: &Object) -> WrittenObject {
+        WrittenObject {
+            object: format!("{}/{}", object.kind(), object.name()),
+            uid: object.uid().to_string(),
+            resource_version: object.str_at("/metadata/resourceVersion").to_string(),
+        }
+    }
+}
+
+/// What `snapshot create` found and saved.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Saved {
+    pub snapshots: Vec<SavedLine>,
+    pub written: Vec<WrittenObject>,
+    pub outcome: &'static str,
+    pub exit_code: u8,
+}
+
+/// One content of one revision.
+#[derive(Clone, Debug, Serialize)]
+pub struct SavedLine {
+    pub revision: u64,
+    pub reference: String,
+    pub snapshot: String,
+    pub digest: String,
+    pub source: &'static str,
+    pub grade: &'static str,
+}
+
 #[derive(Clone, Debug, Serialize)]
 pub struct Moment {
     pub at: Timestamp,
@@ -307,7 +341,7 @@ impl Document {
         let mut assumptions = BTreeSet::new();
         for fact in proofs {
             match fact.source {
-                "resource-version" | "time-travel" | "dump" | "immutable" => {
+                "resource-version" | "time-travel" | "dump" | "immutable" | "record" => {
                     assumptions.insert("A1: no node still caches a deleted namesake");
                     assumptions.insert("A2: each kubelet read the API's state at most 2s late");
                 }
@@ -368,6 +402,12 @@ fn warnings(seen: &Observed, history: &History) -> Vec<String> {
     }
     if let Err(words) = &seen.events {
         warnings.push(format!("Events could not be read: {words}"));
+    }
+    match &seen.records {
+        Ok(records) => {
+            warnings.extend(records.unusable.iter().map(|why| format!("a record cannot be used: {why}")));
+        }
+        Err(words) => warnings.push(format!("records of earlier runs could not be read: {words}")),
     }
     if seen.workload.int_at("/spec/revisionHistoryLimit") == Some(0) {
         warnings.push("revisionHistoryLimit is 0: Kubernetes keeps no earlier revision to go back to".into());

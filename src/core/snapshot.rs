@@ -16,6 +16,7 @@ use crate::core::recovery::Candidate;
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "kubectl-saferollback");
 pub const KIND: (&str, &str) = ("saferollback.dev/kind", "snapshot");
 pub const SOURCE: &str = "saferollback.dev/source";
+pub const SOURCE_UID: &str = "saferollback.dev/source-uid";
 /// Set on a snapshot that an undo relies on again, so that no pruning takes it away in between.
 pub const TOUCHED: &str = "saferollback.dev/touched";
 
@@ -36,7 +37,12 @@ pub struct Snapshot {
 /// `<source>-sr-<hex digits of the digest>`, shortened to fit; two long sources never share a shortened name.
 pub fn name(source: &str, content: &Content, digits: usize) -> String {
     let hex = hex(content);
-    let suffix = format!("-sr-{}", hex.get(..digits).unwrap_or(&hex));
+    fit(source, hex.get(..digits).unwrap_or(&hex))
+}
+
+/// `<head>-sr-<hex>`, the head shortened so that the whole fits.
+pub fn fit(source: &str, hex: &str) -> String {
+    let suffix = format!("-sr-{hex}");
     if source.len() + suffix.len() <= NAME_LIMIT {
         return format!("{source}{suffix}");
     }
@@ -69,6 +75,14 @@ fn hex(content: &Content) -> String {
     content.digest().to_string().trim_start_matches("sr1:").to_string()
 }
 
+impl Snapshot {
+    /// Takes a name with more digits, because the short one is taken by other content.
+    pub fn rename(&mut self, digits: usize) {
+        self.name = name(&self.source, &self.content, digits);
+        self.body["metadata"]["name"] = Value::String(self.name.clone());
+    }
+}
+
 /// The snapshot of a candidate content of ConfigMap `source`.
 pub fn of(namespace: &str, source: &str, candidate: &Candidate, digits: usize) -> Snapshot {
     let name = name(source, &candidate.content, digits);
@@ -82,7 +96,7 @@ pub fn of(namespace: &str, source: &str, candidate: &Candidate, digits: usize) -
         "saferollback.dev/known-by": format!("{}, {}", candidate.origin.word(), candidate.grade.word()),
     });
     if !candidate.source_uid.is_empty() {
-        annotations["saferollback.dev/source-uid"] = json!(candidate.source_uid);
+        annotations[SOURCE_UID] = json!(candidate.source_uid);
     }
     let mut body = json!({
         "apiVersion": "v1",

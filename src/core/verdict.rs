@@ -5,13 +5,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::core::digest::{Content, Digest};
+use crate::core::digest::Content;
 use crate::core::evidence::{self, Case, Fact, Witnesses};
 use crate::core::history::Revision;
-use crate::core::ladder::{self, Live, Rung};
+use crate::core::ladder::{self, Live, Reading, Rung};
 use crate::core::object::Object;
 use crate::core::observed::Lookup;
 use crate::core::reads::{self, Span};
+use crate::core::record::ReadLine;
 use crate::core::recovery::{self, Candidate, Earlier};
 use crate::core::references::{Kind, Read, Reference, Use};
 use crate::core::snapshot;
@@ -98,7 +99,7 @@ pub struct Judgement {
     pub live: Option<Object>,
     pub live_content: Option<Content>,
     /// Consumed digest of what the revision's containers read, when proven.
-    pub read: Option<Digest>,
+    pub read: Option<String>,
     /// Contents that could be bound, best first.
     pub candidates: Vec<Candidate>,
     /// Consumed keys in which today's content differs from the best graded candidate.
@@ -180,7 +181,11 @@ pub fn judge(
         rewritten(&mut judgement, pod);
     }
     let live = judgement.live.as_ref().map(|o| (o, judgement.live_content.as_ref(), judgement.verdict));
-    judgement.candidates = recovery::candidates(&spans, &past, live, witnesses.rewritten.is_none());
+    let snapshots = case.seen.snapshots.get(&reference.name).filter(|_| kind == Kind::ConfigMap);
+    let snapshots = snapshots.map_or(&[][..], Vec::as_slice);
+    let recorded = recovery::recorded(case, revision, reference, &spans);
+    let graded = witnesses.rewritten.is_none();
+    judgement.candidates = recovery::candidates(&spans, &past, live, snapshots, recorded.as_ref(), graded);
     if let (Some(best), Some(content)) = (judgement.candidates.first(), &judgement.live_content) {
         judgement.differing = reference.differing_keys(&best.content, content);
     }
@@ -205,7 +210,7 @@ fn compare(
         own: content.is_some_and(|c| snapshot::names(object.name(), c)),
     };
     let mut worst = Verdict::OptionalAbsent;
-    let mut reads: BTreeSet<Digest> = BTreeSet::new();
+    let mut reads: BTreeSet<String> = BTreeSet::new();
     let mut all_known = true;
     for (used, spans) in spans {
         if let Some(keys) = content.map(|c| used.missing_keys(c)).filter(|k| !k.is_empty()) {
@@ -228,10 +233,13 @@ fn compare(
             .collect();
         for rung in &rungs {
             match rung.read {
-                Some(content) => {
-                    reads.insert(judgement.reference.consumed(content).digest());
+                Some(Reading::Content(content)) => {
+                    reads.insert(judgement.reference.consumed(content).digest().to_string());
                 }
-                None => all_known = false,
+                Some(Reading::Recorded(ReadLine { consumed: Some(consumed), .. })) => {
+                    reads.insert(consumed.clone());
+                }
+                Some(Reading::Recorded(_)) | None => all_known = false,
             }
         }
         worst = worst.min(combine(used, &rungs));
@@ -281,10 +289,10 @@ fn combine(used: &Use, rungs: &[Rung<'_>]) -> Verdict {
     if any(Verdict::Recreated) {
         return Verdict::Recreated;
     }
-    let mut known: Vec<&Content> = Vec::new();
-    for content in rungs.iter().filter_map(|j| j.read) {
-        if !known.iter().any(|k| used.reads_same(k, content)) {
-            known.push(content);
+    let mut known: Vec<Reading<'_>> = Vec::new();
+    for reading in rungs.iter().filter_map(|j| j.read) {
+        if !known.iter().any(|k| k.same(&reading, used)) {
+            known.push(reading);
         }
     }
     // Rule 18: per use, since one Pod can hold two contents.

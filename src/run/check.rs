@@ -55,6 +55,7 @@ pub fn because(judgement: &Judgement) -> String {
         Verdict::KeyMissing => {
             judgement.facts.iter().find(|f| f.says == "key-missing").map_or_else(String::new, |f| f.detail.clone())
         }
+        Verdict::Changed if judgement.differing.is_empty() => "not what a record says was read".into(),
         Verdict::Changed => {
             let keys = judgement.live_content.as_ref().map_or(0, |c| judgement.reference.consumed(c).keys().count());
             format!("{} of {} keys differ", judgement.differing.len(), keys.max(judgement.differing.len()))
@@ -68,6 +69,7 @@ pub fn because(judgement: &Judgement) -> String {
         Verdict::Same if proven("content-name") => "immutable, and named by its content".into(),
         Verdict::Same if judgement.facts.iter().all(|f| f.source == "template") => "no container mounts it".into(),
         Verdict::Same if proven("immutable") => "immutable since before Pod start".into(),
+        Verdict::Same if proven("record") => "recorded, and not written since".into(),
         Verdict::Same if proven("time-travel") || proven("dump") => "written since, with the same bytes".into(),
         Verdict::Same => "no write since before Pod start".into(),
         Verdict::LikelySame => "no write since about Pod start".into(),

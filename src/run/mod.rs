@@ -3,6 +3,7 @@
 pub mod check;
 pub mod history;
 pub mod observe;
+pub mod snapshot;
 pub mod travel;
 pub mod undo;
 pub mod wait;

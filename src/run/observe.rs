@@ -14,11 +14,13 @@ use crate::core::history::{self, History};
 use crate::core::object::Object;
 use crate::core::observed::{Domain, Key, Lookup, Observed, Origin, Past, PastEnd, Version, numbers_are_sound};
 use crate::core::plan::{self, Judged};
+use crate::core::record::Records;
 use crate::core::references::{self, Kind};
 use crate::core::workload::{Kind as WorkloadKind, Target};
 use crate::run::{Failure, Scene, Source, travel};
 
 const PODS: Select<'static> = Select::Fields("involvedObject.kind=Pod");
+const RECORDS: Select<'static> = Select::Labels("saferollback.dev/kind=record");
 const KINDS: [WorkloadKind; 3] = [WorkloadKind::Deployment, WorkloadKind::StatefulSet, WorkloadKind::DaemonSet];
 
 /// Everything that the verdicts of one workload need.
@@ -147,13 +149,18 @@ impl Scene {
             tokio::join!(self.workload(target), self.probe(Resource::ConfigMaps), self.probe(Resource::Secrets));
         let workload = workload?;
         let selector = selector(&workload);
-        let (replica_sets, pods, events) = tokio::join!(
+        let (replica_sets, pods, events, records) = tokio::join!(
             self.list(Resource::ReplicaSets, Select::Labels(&selector)),
             self.list(Resource::Pods, Select::All),
-            self.list(Resource::Events, PODS)
+            self.list(Resource::Events, PODS),
+            self.list(Resource::ConfigMaps, RECORDS)
         );
         let replica_sets = replica_sets?;
-        let history = history::read(&workload, &replica_sets.items);
+        let mut history = history::read(&workload, &replica_sets.items);
+        let mut records = records.map(|list| Records::of(&list.items));
+        if let Ok(records) = &mut records {
+            records.match_to(&workload, &mut history);
+        }
         let numbers =
             [&pods, &events].map(|list| list.as_ref().ok().filter(|l| numbers_are_sound(l.version, &l.items)));
         let between = [
@@ -174,10 +181,15 @@ impl Scene {
             config_maps: Domain::default(),
             secrets: Domain::default(),
             past: BTreeMap::new(),
+            records: records.map_err(words),
+            snapshots: BTreeMap::new(),
             pod_births: BTreeMap::new(),
             workload,
         };
-        let last = self.read_contents(&mut seen, &history).await;
+        let (last, snapshots) = tokio::join!(self.read_contents(&history, &seen), self.read_snapshots(&seen));
+        let (last, objects) = last;
+        seen.objects = objects;
+        seen.snapshots = snapshots;
         seen.list_number = last.config_maps.map(|(lowest, _)| lowest);
         seen.config_maps = Domain::check(first_config_maps, between, seen.list_number);
         seen.secrets = Domain::check(first_secrets, between, last.secrets.map(|(lowest, _)| lowest));
@@ -220,8 +232,9 @@ impl Scene {
     }
 
     /// Contents are read by LIST with a name selector: for the list's number, and for RBAC by resourceNames.
-    async fn read_contents(&self, seen: &mut Observed, history: &History) -> LastNumbers {
+    async fn read_contents(&self, history: &History, seen: &Observed) -> (LastNumbers, BTreeMap<Key, Lookup>) {
         let keys: Vec<Key> = named(seen, history).into_iter().collect();
+        let mut objects = BTreeMap::new();
         let lists = join_all(keys.iter().map(|(kind, name)| self.list(contents(*kind), Select::Name(name)))).await;
         let mut last = LastNumbers::default();
         let mut unsound = BTreeSet::new();
@@ -253,9 +266,20 @@ impl Scene {
                 }
                 Err(error) => Lookup::Unreadable(error.to_string()),
             };
-            seen.objects.insert((kind, name), lookup);
+            objects.insert((kind, name), lookup);
         }
-        last
+        (last, objects)
+    }
+
+    /// The snapshots that records of this workload name. One that is gone or may not be read is no candidate.
+    async fn read_snapshots(&self, seen: &Observed) -> BTreeMap<String, Vec<Object>> {
+        let wanted = seen.records.as_ref().map_or_else(|_| Vec::new(), Records::snapshots);
+        let lists = join_all(wanted.iter().map(|(_, name)| self.list(Resource::ConfigMaps, Select::Name(name)))).await;
+        let mut snapshots: BTreeMap<String, Vec<Object>> = BTreeMap::new();
+        for ((source, _), list) in wanted.into_iter().zip(lists) {
+            snapshots.entry(source).or_default().extend(list.unwrap_or_default().items);
+        }
+        snapshots
     }
 
     /// A dump holds no history of its own, but older copies: of a recorded API list the number tells until when the

@@ -162,7 +162,7 @@ impl Run<'_> {
                     let message = "every name for a snapshot is taken by an object with other content";
                     return Err(Failure::Given(message.into()));
                 };
-                self.plan.rename(&namespace, digits);
+                self.plan.rename(digits);
                 continue;
             }
             match patched {
@@ -243,7 +243,7 @@ impl Run<'_> {
                     if made.created {
                         self.voice.done(&format!("configmap/{} created", snapshot.name));
                     }
-                    self.note_written("ConfigMap", &made.object);
+                    self.note_written(&made.object);
                 }
                 // Whether it exists is not known, or the server was not there: no answer, so no refusal either.
                 Err(Failure::Write(error)) if !writes::denied(&error) => broken = Some(Failure::Write(error)),
@@ -332,7 +332,7 @@ impl Run<'_> {
     /// The patch has arrived: says so, and waits if asked to.
     async fn patched(mut self, cluster: &Cluster, seen: &Observed, patched: &Object) -> Result<Undone, Failure> {
         self.voice.phase(Phase::Patched);
-        self.note_written("Deployment", patched);
+        self.note_written(patched);
         self.moment("patched");
         let now = self.new_revision().map_or(String::new(), |n| format!(", now revision {n}"));
         let (name, to) = (patched.name(), self.plan.to);
@@ -460,12 +460,8 @@ impl Run<'_> {
         Ok(if i64::try_from(mine.len()).is_ok_and(|n| n >= wanted) { Ok(Some(line)) } else { Err(line) })
     }
 
-    fn note_written(&mut self, kind: &str, object: &Object) {
-        self.written.push(WrittenObject {
-            object: format!("{kind}/{}", object.name()),
-            uid: object.uid().to_string(),
-            resource_version: object.str_at("/metadata/resourceVersion").to_string(),
-        });
+    fn note_written(&mut self, object: &Object) {
+        self.written.push(WrittenObject::of(object));
     }
 
     /// The controller's own rule: one above the highest, unless the template is the current one.

@@ -9,8 +9,9 @@ use crate::cluster::write::WriteError;
 use crate::core::object::Object;
 use crate::core::observed::Observed;
 use crate::core::pin;
+use crate::core::record::Record;
 use crate::core::snapshot;
-use crate::run::Failure;
+use crate::run::{Failure, Voice};
 
 /// Did the server say no, to this request as it stands? Anything else is a failure: the answer may be another next time.
 pub fn denied(error: &WriteError) -> bool {
@@ -72,6 +73,24 @@ pub async fn ensure(cluster: &Cluster, namespace: &str, wanted: &snapshot::Snaps
         }
         (None, Some(error)) => Err(error.into()),
         _ => Err(Failure::Given(format!("configmap/{} exists with other content", wanted.name))),
+    }
+}
+
+/// Writes a record. Returns the object where it is new. One that cannot be written is no failure: it would have been proof
+/// later, and nothing that was done depends on it.
+pub async fn record(cluster: &Cluster, namespace: &str, record: &Record, voice: &mut dyn Voice) -> Option<Object> {
+    let (name, body) = record.body(namespace);
+    match cluster.create(Resource::ConfigMaps, namespace, &body, false).await {
+        Ok(object) => {
+            voice.done(&format!("configmap/{name} created"));
+            Some(object)
+        }
+        // The same statement has the same name.
+        Err(WriteError::AlreadyExists { .. }) => None,
+        Err(error) => {
+            voice.warn(&format!("what the containers read could not be recorded: {error}"));
+            None
+        }
     }
 }
 

@@ -1,0 +1,167 @@
+//! What may be recorded of a revision, and which contents are worth saving with it.
+//!
+//! Today's bytes are never recorded as read by a container that started before the last write: that would be tomorrow's
+//! forged proof. So a read is recorded as well as the verdict knows it, and not at all where it does not.
+
+use std::collections::BTreeMap;
+
+use crate::core::digest::Content;
+use crate::core::judged::Judged;
+use crate::core::object::Object;
+use crate::core::observed::{Observed, Origin};
+use crate::core::reads;
+use crate::core::record::{self, Entry, Held, ReadLine, Record, RecordedPod};
+use crate::core::recovery::{Candidate, Grade};
+use crate::core::references::{Kind, Pinnable, Reference};
+use crate::core::snapshot::{self, Snapshot};
+use crate::core::verdict::{Judgement, Verdict};
+use crate::core::witness;
+
+/// Versions without a known reader that are saved for one reference, the newest first.
+const UNGRADED: usize = 10;
+
+/// One content to be saved.
+#[derive(Clone, Debug)]
+pub struct Saving {
+    pub revision: u64,
+    /// `ConfigMap/settings`
+    pub reference: String,
+    pub origin: Origin,
+    pub grade: Grade,
+    pub snapshot: Snapshot,
+}
+
+/// The contents of one revision that can be found, and the record that goes with them.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    pub savings: Vec<Saving>,
+    /// `None` where there is nothing to state.
+    pub record: Option<Record>,
+}
+
+/// Of one judged revision.
+pub fn of(seen: &Observed, judged: &Judged) -> Recording {
+    let mut savings = Vec::new();
+    let mut record = Record::new(&seen.workload, &judged.revision, is_over(seen, judged));
+    record.pods = pods(seen, judged);
+    for judgement in &judged.references {
+        let kept = savings_of(seen, judged, judgement);
+        let read = read_line(judgement);
+        let live = judgement.live.as_ref().map(Held::of);
+        if live.is_some() || read.is_some() {
+            let name = judgement.reference.name.clone();
+            record.references.push(Entry { kind: judgement.reference.kind.to_string(), name, live, read });
+        }
+        savings.extend(kept);
+    }
+    let states = !record.references.is_empty();
+    Recording { savings, record: states.then_some(record) }
+}
+
+/// Puts the names of the snapshots that hold what was read into a record, once they are settled.
+pub fn name_snapshots(record: &mut Record, savings: &[Saving]) {
+    for entry in &mut record.references {
+        let reference = format!("{}/{}", entry.kind, entry.name);
+        if let Some(read) = &mut entry.read {
+            let holds = |s: &&Saving| {
+                s.reference == reference && Some(s.snapshot.content.digest().to_string()) == read.digest
+            };
+            read.snapshot = savings.iter().find(holds).map(|s| s.snapshot.name.clone());
+        }
+    }
+}
+
+/// Retired, scaled to zero, and no Pod left: it reads no more.
+fn is_over(seen: &Observed, judged: &Judged) -> bool {
+    let revision = &judged.revision;
+    let pods = seen.pods.as_ref().is_ok_and(|pods| witness::owned_pods(revision, pods).is_empty());
+    !revision.current && pods && reads::at_zero(&revision.object)
+}
+
+/// The witnesses, with the starts that their containers have reported.
+fn pods(seen: &Observed, judged: &Judged) -> Vec<RecordedPod> {
+    let witnesses = witness::witnesses(&judged.revision, seen.all_pods());
+    let pods = witnesses.witnesses.iter().map(|w| w.pod);
+    let mut pods: Vec<RecordedPod> = pods.map(recorded_pod).filter(|p| !p.restarts.is_empty()).collect();
+    pods.sort_by(|a, b| a.uid.cmp(&b.uid));
+    pods
+}
+
+pub fn recorded_pod(pod: &Object) -> RecordedPod {
+    RecordedPod { uid: pod.uid().to_string(), restarts: reads::restarts(pod) }
+}
+
+/// What is known of what was read.
+fn read_line(judgement: &Judgement) -> Option<ReadLine> {
+    let live = judgement.live.as_ref();
+    let fact = |word: &str| judgement.facts.iter().find(|f| f.says == word).map_or("", |f| f.source);
+    let as_it_is = |grade: Grade| {
+        let line = ReadLine {
+            held: live.map(Held::of),
+            ..line(&judgement.reference, judgement.live_content.as_ref(), grade, fact(judgement.verdict.word()))
+        };
+        Some(line)
+    };
+    match judgement.verdict {
+        // Same without a known read: a Pod has not reported its start yet.
+        Verdict::Same if judgement.read.is_some() || judgement.reference.kind == Kind::Secret => {
+            as_it_is(Grade::Proof)
+        }
+        Verdict::LikelySame => as_it_is(Grade::Likely),
+        _ => {
+            let best = judgement.candidates.first().filter(|c| c.grade > Grade::None)?;
+            Some(line(&judgement.reference, Some(&best.content), best.grade, best.origin.word()))
+        }
+    }
+}
+
+/// A line without a version.
+pub fn line(reference: &Reference, content: Option<&Content>, grade: Grade, by: &str) -> ReadLine {
+    let taken = |content: &Content| -> BTreeMap<String, String> {
+        reference.uses.iter().map(|used| (record::use_id(used), used.taken(content).to_string())).collect()
+    };
+    ReadLine {
+        grade: grade.word().to_string(),
+        by: by.to_string(),
+        held: None,
+        digest: content.map(|c| c.digest().to_string()),
+        consumed: content.map(|c| reference.consumed(c).digest().to_string()),
+        taken: content.map(taken).unwrap_or_default(),
+        snapshot: None,
+    }
+}
+
+/// The best content that is known; where none is known to have been read, what would be gone soon, and for the current
+/// revision what is there today.
+fn savings_of(seen: &Observed, judged: &Judged, judgement: &Judgement) -> Vec<Saving> {
+    let reference = &judgement.reference;
+    if reference.kind != Kind::ConfigMap || reference.pinnable() != Pinnable::Yes {
+        return Vec::new();
+    }
+    let is_snapshot = |c: &&Candidate| snapshot::names(&reference.name, &c.content);
+    let graded: Vec<&Candidate> = judgement.candidates.iter().take(1).filter(|c| c.grade > Grade::None).collect();
+    let wanted: Vec<&Candidate> = match graded.is_empty() {
+        false => graded,
+        true => {
+            let found = judgement.candidates.iter();
+            let kept = found.filter(|c| match c.origin {
+                Origin::TimeTravel | Origin::Dump => true,
+                Origin::Live => judged.revision.current,
+                _ => false,
+            });
+            kept.take(UNGRADED).collect()
+        }
+    };
+    wanted
+        .into_iter()
+        // A reference that names its content is saved by what it names.
+        .filter(|c| !is_snapshot(c))
+        .map(|candidate| Saving {
+            revision: judged.revision.number,
+            reference: format!("{}/{}", reference.kind, reference.name),
+            origin: candidate.origin,
+            grade: candidate.grade,
+            snapshot: snapshot::of(seen.workload.namespace(), &reference.name, candidate, snapshot::LENGTHS[0]),
+        })
+        .collect()
+}

@@ -1,0 +1,156 @@
+//! `snapshot create`: saves what can be found of a workload's configuration, and records what its containers read.
+//!
+//! Nothing is patched and no rollout starts. What is saved are immutable ConfigMaps named by their content, so a second
+//! run finds them and makes nothing.
+
+use futures_util::future::join_all;
+use jiff::Timestamp;
+
+use crate::cluster::Cluster;
+use crate::core::history::NoSuchRevision;
+use crate::core::observed::Observed;
+use crate::core::plan::Judged;
+use crate::core::recording::{self, Saving};
+use crate::core::report::{Document, DocumentKind, Outcome, Saved, SavedLine, WrittenObject};
+use crate::core::snapshot;
+use crate::core::workload::Target;
+use crate::run::observe::Observation;
+use crate::run::undo::DryRun;
+use crate::run::writes::{self, Standing};
+use crate::run::{Failure, Scene, Source, Voice};
+
+/// Which revisions are saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    Current,
+    One(u64),
+    All,
+}
+
+/// The document; its exit code is 0 where something is saved, 3 where nothing was found.
+///
+/// # Errors
+/// No such workload or revision, the cluster could not be read, or a snapshot could not be created.
+pub async fn create(
+    scene: &Scene,
+    target: Option<&Target>,
+    which: Which,
+    dry_run: DryRun,
+    voice: &mut dyn Voice,
+    now: Timestamp,
+) -> Result<Document, Failure> {
+    let Observation { seen, history, mut judged } = scene.observe(target, now).await?;
+    match which {
+        Which::All => {}
+        Which::One(asked) => {
+            let number = history.find(asked).map_err(Failure::NoRevision)?.number;
+            judged.retain(|j| j.revision.number == number);
+        }
+        Which::Current => {
+            let Some(number) = history.current().map(|r| r.number) else {
+                let why = "the live template belongs to no revision yet".into();
+                return Err(Failure::NoRevision(NoSuchRevision::Unclear { why, numbers: history.numbers() }));
+            };
+            judged.retain(|j| j.revision.number == number);
+        }
+    }
+    let recordings: Vec<_> = judged.iter().map(|j| recording::of(&seen, j)).collect();
+    let mut saved = Saved { outcome: "nothing-found", exit_code: 3, ..Saved::default() };
+    let mut savings: Vec<Saving> = recordings.iter().flat_map(|r| r.savings.clone()).collect();
+    let Source::Live(cluster) = &scene.source else {
+        return Err(Failure::Usage("snapshots are saved in a cluster: files hold none".into()));
+    };
+    if !savings.is_empty() {
+        settle_names(cluster, &seen, &mut savings).await?;
+    }
+    saved.snapshots = savings.iter().map(line).collect();
+    let document = |saved: Saved| {
+        Document::new(DocumentKind::Saved, &seen, &history, &judged, Outcome::Saved(Box::new(saved))).seal()
+    };
+    if savings.is_empty() && !records_something(&judged) {
+        return Ok(document(saved));
+    }
+    if dry_run != DryRun::None {
+        (saved.outcome, saved.exit_code) = ("planned", 0);
+        return Ok(document(saved));
+    }
+    (saved.outcome, saved.exit_code) = ("already-saved", 0);
+    let namespace = seen.workload.namespace();
+    // Of one content that several revisions read there is one snapshot.
+    let mut distinct: Vec<&Saving> = Vec::new();
+    for saving in &savings {
+        if !distinct.iter().any(|s| s.snapshot.name == saving.snapshot.name) {
+            distinct.push(saving);
+        }
+    }
+    let made = join_all(distinct.iter().map(|s| writes::ensure(cluster, namespace, &s.snapshot))).await;
+    let mut refused = None;
+    for (saving, made) in distinct.iter().zip(made) {
+        match made {
+            Ok(made) => {
+                if made.created {
+                    voice.done(&format!("configmap/{} created", saving.snapshot.name));
+                    saved.outcome = "saved";
+                    saved.written.push(WrittenObject::of(&made.object));
+                }
+            }
+            Err(Failure::Write(error)) if writes::denied(&error) => refused = refused.or(Some(error)),
+            Err(failure) => return Err(failure),
+        }
+    }
+    if let Some(error) = refused {
+        voice.fail(&format!("refused: a snapshot could not be created: {error}"), &[]);
+        (saved.outcome, saved.exit_code) = ("refused", 3);
+        return Ok(document(saved));
+    }
+    for mut record in recordings.into_iter().filter_map(|r| r.record) {
+        recording::name_snapshots(&mut record, &savings);
+        if let Some(object) = writes::record(cluster, namespace, &record, voice).await {
+            saved.outcome = "saved";
+            saved.written.push(WrittenObject::of(&object));
+        }
+    }
+    Ok(document(saved))
+}
+
+/// A record is worth writing even where all content is saved by its names.
+fn records_something(judged: &[Judged]) -> bool {
+    judged.iter().any(|j| j.references.iter().any(|r| r.live.is_some()))
+}
+
+fn line(saving: &Saving) -> SavedLine {
+    SavedLine {
+        revision: saving.revision,
+        reference: saving.reference.clone(),
+        snapshot: saving.snapshot.name.clone(),
+        digest: saving.snapshot.content.digest().to_string(),
+        source: saving.origin.word(),
+        grade: saving.grade.word(),
+    }
+}
+
+/// A dry run of each: a name that is taken by other content gets longer.
+async fn settle_names(cluster: &Cluster, seen: &Observed, savings: &mut [Saving]) -> Result<(), Failure> {
+    let namespace = seen.workload.namespace();
+    for digits in snapshot::LENGTHS {
+        let answers = join_all(savings.iter().map(|s| writes::existing_or_new(cluster, namespace, &s.snapshot))).await;
+        let mut taken = false;
+        for (saving, answer) in savings.iter_mut().zip(answers) {
+            match answer {
+                Ok(Standing::New | Standing::Ours) => {}
+                // A denial is said when it is written; a dry run of another's must not hide what can be saved.
+                Err(error) if writes::denied(&error) => {}
+                Ok(Standing::Taken) => {
+                    let longer = snapshot::LENGTHS.into_iter().find(|d| *d > digits).unwrap_or(digits);
+                    saving.snapshot.rename(longer);
+                    taken = true;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if !taken {
+            return Ok(());
+        }
+    }
+    Err(Failure::Given("every name for a snapshot is taken by an object with other content".into()))
+}
