@@ -135,7 +135,7 @@ async fn snapshot_create(cli: &Cli, args: &args::SnapshotCreate) -> Result<u8, F
     match output {
         Output::Table | Output::Wide => {
             ui::out(&snapshot::found(&document, ui::width()));
-            ui::out(snapshot::closing(&document));
+            ui::out(&snapshot::closing(&document));
         }
         output => print(&document, output)?,
     }

@@ -39,14 +39,17 @@ fn known(line: &SavedLine) -> String {
     }
 }
 
-/// The last line.
-pub fn closing(document: &Document) -> &'static str {
-    match &document.outcome {
-        Outcome::Saved(saved) => match saved.outcome {
-            "already-saved" => "Everything was saved already.\n",
-            "planned" => "Nothing was written.\n",
-            _ => "",
-        },
-        _ => "",
+/// What was made of it.
+pub fn closing(document: &Document) -> String {
+    let mut screen = Screen::default();
+    let Outcome::Saved(saved) = &document.outcome else { return screen.into_text() };
+    for written in &saved.written {
+        screen.line(&format!("{} created", lower(&written.object)));
     }
+    match saved.outcome {
+        "already-saved" => screen.line("Everything was saved already."),
+        "planned" => screen.line("Nothing was written."),
+        _ => {}
+    }
+    screen.into_text()
 }

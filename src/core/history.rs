@@ -4,12 +4,15 @@
 //! the Deployment's uid controls it *and* the selector selects it. A reused ReplicaSet carries its former numbers
 //! in `deployment.kubernetes.io/revision-history` (kubernetes/kubernetes#33844).
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::core::object::Object;
 use crate::core::pin;
+use crate::core::record::Held;
 
 pub const REVISION: &str = "deployment.kubernetes.io/revision";
 pub const FORMER: &str = "deployment.kubernetes.io/revision-history";
@@ -49,11 +52,16 @@ pub struct Unnumbered {
 }
 
 /// What our last undo did, read from [`TRAIL`]: `from` was left for `to`, and the template it made has this digest.
+/// The versions of what it kept, as they were right before the patch, are its intent: never evidence by themselves, and
+/// what a run that was cut off still needs to write its record.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Trail {
     pub from: u64,
     pub to: u64,
     pub template: String,
+    /// By `ConfigMap/settings`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kept: BTreeMap<String, Held>,
 }
 
 #[derive(Clone, Debug, Default)]

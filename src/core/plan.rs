@@ -8,6 +8,7 @@ use crate::core::history::{self, History, NoSuchRevision, Revision, Trail};
 use crate::core::object::Object;
 use crate::core::observed::{Lookup, Observed};
 use crate::core::pin;
+use crate::core::record::Held;
 use crate::core::policy::{self, Action, Code, Config, Decision, Rules};
 use crate::core::recovery::Grade;
 use crate::core::references::{self, Kind, Pinnable, Reference};
@@ -339,7 +340,17 @@ impl Plan {
 
     /// Our annotation for the template this plan writes.
     pub fn trail(&self) -> Trail {
-        Trail { from: self.from.unwrap_or(0), to: self.to, template: history::template_digest(&self.template) }
+        let kept = self.target.references.iter().zip(&self.decisions);
+        let kept = kept.filter(|(_, d)| matches!(d.action, Action::Keep) && d.grade > Grade::None).filter_map(|(j, _)| {
+            Some((format!("{}/{}", j.reference.kind, j.reference.name), Held::of(j.live.as_ref()?)))
+        });
+        Trail {
+            from: self.from.unwrap_or(0),
+            to: self.to,
+            template: history::template_digest(&self.template),
+            // Only a run that pins writes a record.
+            kept: if self.snapshots.is_empty() { BTreeMap::new() } else { kept.collect() },
+        }
     }
 
     /// Gives every snapshot a longer name, because a short one is taken by other content.

@@ -307,6 +307,11 @@ impl Records {
         found
     }
 
+    /// Is there one of this revision already?
+    pub fn knows(&self, revision: &Revision) -> bool {
+        self.kept.iter().any(|k| k.current && k.record.is_of(revision))
+    }
+
     /// The snapshots that hold what revisions of this history read: the source's name, and the snapshot's.
     pub fn snapshots(&self) -> Vec<(String, String)> {
         let entries = self.kept.iter().filter(|k| k.current).flat_map(|k| &k.record.references);

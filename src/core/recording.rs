@@ -5,14 +5,18 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use crate::core::digest::Content;
+use crate::core::evidence;
+use crate::core::history::Revision;
 use crate::core::judged::Judged;
 use crate::core::object::Object;
-use crate::core::observed::{Observed, Origin};
+use crate::core::observed::{Key, Observed, Origin};
 use crate::core::reads;
 use crate::core::record::{self, Entry, Held, ReadLine, Record, RecordedPod};
 use crate::core::recovery::{Candidate, Grade};
-use crate::core::references::{Kind, Pinnable, Reference};
+use crate::core::references::{self, Kind, Pinnable, Reference};
 use crate::core::snapshot::{self, Snapshot};
 use crate::core::verdict::{Judgement, Verdict};
 use crate::core::witness;
@@ -89,6 +93,50 @@ fn pods(seen: &Observed, judged: &Judged) -> Vec<RecordedPod> {
 
 pub fn recorded_pod(pod: &Object) -> RecordedPod {
     RecordedPod { uid: pod.uid().to_string(), restarts: reads::restarts(pod) }
+}
+
+/// What an undo that pinned may record after its last new Pod started: the sandwich. `kept` are the versions that were
+/// there right before the patch; one that is still there was read by every Pod in between. `objects` are read after it, and
+/// `pods` are those that are known to have been created since.
+pub fn after_undo(
+    workload: &Object,
+    revision: &Revision,
+    pods: &[Object],
+    kept: &BTreeMap<String, Held>,
+    objects: &BTreeMap<Key, Object>,
+) -> Option<Record> {
+    let witnesses = witness::witnesses(revision, pods);
+    if witnesses.rewritten.is_some() {
+        return None;
+    }
+    let witnesses: Vec<&Object> = witnesses.witnesses.iter().map(|w| w.pod).collect();
+    let mut record = Record::new(workload, revision, false);
+    record.pods = witnesses.iter().map(|p| recorded_pod(p)).filter(|p| !p.restarts.is_empty()).collect();
+    record.pods.sort_by(|a, b| a.uid.cmp(&b.uid));
+    for reference in &references::extract(&revision.template).references {
+        let Some(object) = objects.get(&(reference.kind, reference.name.clone())) else { continue };
+        let content = match reference.kind {
+            Kind::ConfigMap => Some(Content::from_object(object).ok()?),
+            Kind::Secret => None,
+        };
+        let name = format!("{}/{}", reference.kind, reference.name);
+        // A snapshot's name says what was read, whenever its Pod started.
+        let pinned = content.as_ref().is_some_and(|c| snapshot::names(&reference.name, c))
+            && object.0.get("immutable").and_then(Value::as_bool) == Some(true);
+        let unmoved = kept.get(&name).is_some_and(|held| held.is(object))
+            && witnesses.iter().all(|pod| evidence::too_fresh(object, pod.created()).is_none());
+        let proven = |content: Option<&Content>| ReadLine {
+            held: Some(Held::of(object)),
+            ..line(reference, content, Grade::Proof, "undo")
+        };
+        let read = (pinned || unmoved).then(|| proven(content.as_ref())).map(|line| ReadLine {
+            snapshot: pinned.then(|| reference.name.clone()),
+            ..line
+        });
+        let kind = reference.kind.to_string();
+        record.references.push(Entry { kind, name: reference.name.clone(), live: Some(Held::of(object)), read });
+    }
+    (!record.references.is_empty() && !record.pods.is_empty()).then_some(record)
 }
 
 /// What is known of what was read.

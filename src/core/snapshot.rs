@@ -52,6 +52,12 @@ pub fn fit(source: &str, hex: &str) -> String {
     format!("{}-{own}{suffix}", head.trim_end_matches(['-', '.']))
 }
 
+/// Could this be the name of a snapshot?
+pub fn is_one(name: &str) -> bool {
+    name.rsplit_once("-sr-")
+        .is_some_and(|(_, hex)| LENGTHS.contains(&hex.len()) && hex.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
 /// Is this the name of a snapshot of `source`?
 pub fn is_of(name: &str, source: &str) -> bool {
     let Some((head, digits)) = name.rsplit_once("-sr-") else { return false };

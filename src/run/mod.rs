@@ -3,6 +3,7 @@
 pub mod check;
 pub mod history;
 pub mod observe;
+mod recorded;
 pub mod snapshot;
 pub mod travel;
 pub mod undo;

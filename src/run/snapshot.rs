@@ -85,11 +85,10 @@ pub async fn create(
     }
     let made = join_all(distinct.iter().map(|s| writes::ensure(cluster, namespace, &s.snapshot))).await;
     let mut refused = None;
-    for (saving, made) in distinct.iter().zip(made) {
+    for made in made {
         match made {
             Ok(made) => {
                 if made.created {
-                    voice.done(&format!("configmap/{} created", saving.snapshot.name));
                     saved.outcome = "saved";
                     saved.written.push(WrittenObject::of(&made.object));
                 }

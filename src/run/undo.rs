@@ -29,6 +29,7 @@ use crate::run::check::because;
 use crate::run::observe::Observation;
 use crate::run::wait::{self, Ended};
 use crate::run::{Failure, Phase, Scene, Source, Voice};
+use crate::run::recorded::{self, Whose};
 use crate::run::{ways, writes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,6 +225,7 @@ impl Run<'_> {
         // An earlier run may have been cut off while it waited: finish its job.
         let generation = seen.workload.int_at("/metadata/generation").unwrap_or(0);
         if wait::is_done(&seen.workload, generation) {
+            self.record(cluster, seen).await;
             return Ok(self.end(seen, "nothing-to-do", 0));
         }
         self.watch(cluster, seen, &seen.workload.clone(), None, "nothing-to-do").await
@@ -403,6 +405,7 @@ impl Run<'_> {
                         if let Some(line) = line {
                             self.voice.done(&line);
                         }
+                        self.record(cluster, seen).await;
                         Ok(self.end(seen, outcome, 0))
                     }
                     Err(why) => {
@@ -458,6 +461,21 @@ impl Run<'_> {
         let word = if restarts == 1 { "restart" } else { "restarts" };
         let line = format!("{} of {wanted} Pods started with the pinned content, {restarts} {word}", mine.len());
         Ok(if i64::try_from(mine.len()).is_ok_and(|n| n >= wanted) { Ok(Some(line)) } else { Err(line) })
+    }
+
+    /// Records what the new Pods read, if this run pinned, or if one before it was cut off before it could.
+    async fn record(&mut self, cluster: &Cluster, seen: &Observed) {
+        let (trail, whose) = match (&self.history.trail, self.history.current(), &seen.records) {
+            _ if !self.plan.nothing_to_do => (self.plan.trail(), Whose::ThisRun),
+            (Some(trail), Some(current), Ok(records)) if !records.knows(current) => {
+                (trail.clone(), Whose::AnEarlierRun)
+            }
+            _ => return,
+        };
+        if let Some(object) = recorded::after_undo(cluster, seen, &trail, whose, self.voice).await {
+            self.voice.done(&format!("configmap/{} created", object.name()));
+            self.note_written(&object);
+        }
     }
 
     fn note_written(&mut self, object: &Object) {

@@ -79,12 +79,9 @@ pub async fn ensure(cluster: &Cluster, namespace: &str, wanted: &snapshot::Snaps
 /// Writes a record. Returns the object where it is new. One that cannot be written is no failure: it would have been proof
 /// later, and nothing that was done depends on it.
 pub async fn record(cluster: &Cluster, namespace: &str, record: &Record, voice: &mut dyn Voice) -> Option<Object> {
-    let (name, body) = record.body(namespace);
+    let (_, body) = record.body(namespace);
     match cluster.create(Resource::ConfigMaps, namespace, &body, false).await {
-        Ok(object) => {
-            voice.done(&format!("configmap/{name} created"));
-            Some(object)
-        }
+        Ok(object) => Some(object),
         // The same statement has the same name.
         Err(WriteError::AlreadyExists { .. }) => None,
         Err(error) => {

@@ -1,0 +1,96 @@
+//! The record of an undo that pinned: written after its last new Pod started.
+//!
+//! Best effort: nothing that was done depends on it, so what cannot be recorded is a warning.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::join_all;
+
+use crate::cluster::Cluster;
+use crate::cluster::read::{ReadError, Resource, Select};
+use crate::cluster::write::FIELD_MANAGER;
+use crate::core::history::{self, Trail};
+use crate::core::object::Object;
+use crate::core::observed::{Key, Observed};
+use crate::core::record::Record;
+use crate::core::recording;
+use crate::core::references::{self, Kind};
+use crate::core::snapshot;
+use crate::run::{Voice, writes};
+
+/// Whose undo is recorded: for Pods that are older than it the sandwich says nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// The Pods that were observed before it are the older ones.
+    ThisRun,
+    /// Of a run that was cut off only the patch has a time.
+    AnEarlierRun,
+}
+
+/// Records what the Pods of the template that `trail` speaks of read. `None`: there is nothing to record, or it could not
+/// be, which was said.
+pub async fn after_undo(
+    cluster: &Cluster,
+    seen: &Observed,
+    trail: &Trail,
+    whose: Whose,
+    voice: &mut dyn Voice,
+) -> Option<Object> {
+    match record(cluster, seen, trail, whose).await {
+        Ok(None) => None,
+        Ok(Some(record)) => writes::record(cluster, seen.workload.namespace(), &record, voice).await,
+        Err(error) => {
+            voice.warn(&format!("what the containers read could not be recorded: {error}"));
+            None
+        }
+    }
+}
+
+async fn record(
+    cluster: &Cluster,
+    seen: &Observed,
+    trail: &Trail,
+    whose: Whose,
+) -> Result<Option<Record>, ReadError> {
+    let (namespace, name) = (seen.workload.namespace(), seen.workload.name());
+    let (workload, sets, pods) = tokio::join!(
+        cluster.get(Resource::Deployments, namespace, name),
+        cluster.list(Resource::ReplicaSets, namespace, Select::All),
+        cluster.list(Resource::Pods, namespace, Select::All)
+    );
+    let (Some(workload), sets, pods) = (workload?, sets?, pods?) else { return Ok(None) };
+    let history = history::read(&workload, &sets.items);
+    let Some(revision) = history.current().filter(|r| history::template_digest(&r.template) == trail.template) else {
+        return Ok(None);
+    };
+    let named = references::extract(&revision.template).references;
+    let pins = named.iter().any(|r| r.kind == Kind::ConfigMap && snapshot::is_one(&r.name));
+    if !pins {
+        return Ok(None);
+    }
+    let lists = join_all(named.iter().map(|r| {
+        let resource = match r.kind {
+            Kind::ConfigMap => Resource::ConfigMaps,
+            Kind::Secret => Resource::Secrets,
+        };
+        cluster.list(resource, namespace, Select::Name(&r.name))
+    }))
+    .await;
+    let mut objects: BTreeMap<Key, Object> = BTreeMap::new();
+    for (reference, list) in named.iter().zip(lists) {
+        // One that may not be read is not recorded.
+        if let Some(object) = list.unwrap_or_default().items.into_iter().next() {
+            objects.insert((reference.kind, reference.name.clone()), object);
+        }
+    }
+    let patched = workload.field_owners().filter(|e| e.manager == FIELD_MANAGER && e.owns(&["f:spec", "f:template"]));
+    let patched = patched.filter_map(|e| e.time).max();
+    let younger = |pod: &Object| match (whose, &seen.pods) {
+        (Whose::ThisRun, Ok(before)) => !before.iter().any(|p| p.uid() == pod.uid()),
+        (Whose::ThisRun, Err(_)) => false,
+        (Whose::AnEarlierRun, _) => patched.is_some_and(|at| pod.created().is_some_and(|created| created > at)),
+    };
+    let mut pods = pods.items;
+    pods.retain(younger);
+    Ok(recording::after_undo(&workload, revision, &pods, &trail.kept, &objects))
+}
