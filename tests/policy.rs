@@ -563,7 +563,7 @@ fn the_plans_grade_is_its_weakest() {
 fn a_taken_name_is_made_longer_everywhere() {
     let mut plan = changed().plan(1, &auto());
     let short = plan.snapshots[0].name.clone();
-    plan.rename("shop", 32);
+    plan.rename(32);
     let name = &plan.snapshots[0].name;
     assert!(name.starts_with(&short) && name.len() == short.len() + 16);
     assert_eq!(plan.snapshots[0].body["metadata"]["name"], json!(name));

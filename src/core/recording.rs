@@ -96,8 +96,8 @@ pub fn recorded_pod(pod: &Object) -> RecordedPod {
 }
 
 /// What an undo that pinned may record after its last new Pod started: the sandwich. `kept` are the versions that were
-/// there right before the patch; one that is still there was read by every Pod in between. `objects` are read after it, and
-/// `pods` are those that are known to have been created since.
+/// there right before the patch; one that is still there was read by every Pod in between. `objects` are read after it. Where
+/// the patch brought an older ReplicaSet back, some Pods may be older than it, so nothing is `kept`.
 pub fn after_undo(
     workload: &Object,
     revision: &Revision,

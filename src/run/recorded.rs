@@ -18,12 +18,11 @@ use crate::core::references::{self, Kind};
 use crate::core::snapshot;
 use crate::run::{Voice, writes};
 
-/// Whose undo is recorded: for Pods that are older than it the sandwich says nothing.
+/// Whose undo is recorded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
-    /// The Pods that were observed before it are the older ones.
     ThisRun,
-    /// Of a run that was cut off only the patch has a time.
+    /// One that was cut off: what it had seen before its patch is not known, but its time is.
     AnEarlierRun,
 }
 
@@ -85,12 +84,12 @@ async fn record(
     }
     let patched = workload.field_owners().filter(|e| e.manager == FIELD_MANAGER && e.owns(&["f:spec", "f:template"]));
     let patched = patched.filter_map(|e| e.time).max();
-    let younger = |pod: &Object| match (whose, &seen.pods) {
-        (Whose::ThisRun, Ok(before)) => !before.iter().any(|p| p.uid() == pod.uid()),
-        (Whose::ThisRun, Err(_)) => false,
-        (Whose::AnEarlierRun, _) => patched.is_some_and(|at| pod.created().is_some_and(|created| created > at)),
+    let set = &revision.object;
+    let new = match whose {
+        Whose::ThisRun => !seen.replica_sets.iter().any(|known| known.uid() == set.uid()),
+        Whose::AnEarlierRun => matches!((patched, set.created()), (Some(at), Some(created)) if created >= at),
     };
-    let mut pods = pods.items;
-    pods.retain(younger);
-    Ok(recording::after_undo(&workload, revision, &pods, &trail.kept, &objects))
+    let none = BTreeMap::new();
+    let kept = if new { &trail.kept } else { &none };
+    Ok(recording::after_undo(&workload, revision, &pods.items, kept, &objects))
 }

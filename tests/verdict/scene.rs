@@ -11,6 +11,8 @@ use saferollback::core::object::Object;
 use saferollback::core::observed::{Domain, Lookup, Observed, Origin, Past, PastEnd, Version};
 use saferollback::core::plan::{self, Judged, Plan};
 use saferollback::core::policy::Rules;
+use saferollback::core::record::Records;
+use saferollback::core::recording;
 use saferollback::core::references::Kind;
 use saferollback::core::verdict::{Judgement, Verdict};
 use serde_json::{Map, Value, json};
@@ -301,6 +303,9 @@ pub struct Scene {
     pub unreadable: Vec<(String, String)>,
     pub past: BTreeMap<String, Vec<Version>>,
     pub births: BTreeMap<String, u64>,
+    pub records: Vec<Value>,
+    /// Contents of `settings` that snapshots hold.
+    pub snapshots: Vec<Value>,
     pub domain: Domain,
     pub no_pods: bool,
     pub no_events: bool,
@@ -331,6 +336,8 @@ impl Scene {
             unreadable: Vec::new(),
             past: BTreeMap::new(),
             births: BTreeMap::new(),
+            records: Vec::new(),
+            snapshots: Vec::new(),
             domain: Domain { pods: true, replica_sets: true, events: true },
             no_pods: false,
             no_events: false,
@@ -429,7 +436,25 @@ impl Scene {
         self.keep_events(|e| reasons.contains(&e["reason"].as_str().unwrap()))
     }
 
+    /// What `snapshot create` would record of the revision now, as the API server would show it.
+    pub fn record(&mut self, revision: u64, seconds: i64) -> &mut Scene {
+        let (seen, _) = self.observe();
+        let recording = recording::of(&seen, &self.judged(revision));
+        let mut record = recording.record.expect("something to record");
+        recording::name_snapshots(&mut record, &recording.savings);
+        let (_, mut body) = record.body("shop");
+        set(&mut body, "/metadata/creationTimestamp", json!(stamp(seconds)));
+        set(&mut body, "/metadata/uid", json!(format!("uid-record-{seconds}")));
+        self.records.push(body);
+        self.snapshots.extend(recording.savings.into_iter().map(|s| s.snapshot.body));
+        self
+    }
+
     pub fn observed(&self) -> Observed {
+        self.observe().0
+    }
+
+    fn observe(&self) -> (Observed, History) {
         let objects = |values: &[Value]| values.iter().cloned().map(Object).collect::<Vec<_>>();
         let kind = |o: &Value| if o["kind"] == "Secret" { Kind::Secret } else { Kind::ConfigMap };
         let mut found: BTreeMap<_, _> = self
@@ -452,11 +477,20 @@ impl Scene {
             let past = Past { versions: versions.clone(), end: PastEnd::Expired };
             ((Kind::ConfigMap, name.clone()), past)
         });
-        Observed {
+        let workload = Object(self.workload.clone());
+        let mut history = history::read(&workload, &objects(&self.sets));
+        let mut records = Records::of(&objects(&self.records));
+        records.match_to(&workload, &mut history);
+        let named: Vec<String> = records.snapshots().into_iter().map(|(_, name)| name).collect();
+        let mut snapshots = objects(&self.snapshots);
+        snapshots.retain(|s| named.iter().any(|n| n == s.name()));
+        let seen = Observed {
+            records: Ok(records),
+            snapshots: BTreeMap::from([("settings".to_string(), snapshots)]),
             now: time(86_400),
             server: "https://127.0.0.1:6443".into(),
             context: "shop".into(),
-            workload: Object(self.workload.clone()),
+            workload,
             replica_sets: objects(&self.sets),
             pods: if self.no_pods { Err("pods is forbidden".into()) } else { Ok(objects(&self.pods)) },
             events: if self.no_events { Err("events is forbidden".into()) } else { Ok(objects(&self.events)) },
@@ -466,17 +500,16 @@ impl Scene {
             secrets: self.domain,
             past: past.collect(),
             pod_births: self.births.clone(),
-        }
+        };
+        (seen, history)
     }
 
     pub fn history(&self) -> History {
-        let seen = self.observed();
-        history::read(&seen.workload, &seen.replica_sets)
+        self.observe().1
     }
 
     pub fn judged(&self, revision: u64) -> Judged {
-        let seen = self.observed();
-        let history = history::read(&seen.workload, &seen.replica_sets);
+        let (seen, history) = self.observe();
         plan::judge(&seen, &history).into_iter().find(|j| j.revision.number == revision).unwrap()
     }
 
@@ -491,8 +524,7 @@ impl Scene {
     }
 
     pub fn plan(&self, revision: u64, rules: &Rules) -> Plan {
-        let seen = self.observed();
-        let history = history::read(&seen.workload, &seen.replica_sets);
+        let (seen, history) = self.observe();
         plan::make(&seen, &history, self.judged(revision), rules)
     }
 }

@@ -1,0 +1,270 @@
+//! Records: proof later of what was known once, and nothing that was not known then.
+
+use saferollback::core::plan::Judged;
+use saferollback::core::recovery::Grade;
+use saferollback::core::verdict::{Judgement, Verdict};
+use serde_json::{Value, json};
+
+use super::scene::*;
+
+/// `calm` with a record of revision 1, and all that proved it gone since: Events, and the domain check.
+fn recorded(template: Value) -> Scene {
+    let mut scene = Scene::calm(template);
+    scene.record(1, 1100);
+    forget(&mut scene);
+    scene
+}
+
+fn forget(scene: &mut Scene) {
+    scene.events.clear();
+    scene.domain = Default::default();
+    scene.past.clear();
+}
+
+fn proven(judgement: &Judgement) -> bool {
+    judgement.facts.iter().any(|f| f.source == "record" && f.proof)
+}
+
+/// Judges `settings` of revision 1 after a change to the recorded scene.
+#[track_caller]
+fn after(change: impl FnOnce(&mut Scene), verdict: Verdict) -> Judgement {
+    let mut scene = recorded(env_from());
+    change(&mut scene);
+    let judgement = scene.judgement(1);
+    assert_eq!(judgement.verdict, verdict, "{:#?}", judgement.facts);
+    judgement
+}
+
+/// Without this a record would be worth nothing once the Events are gone.
+#[test]
+fn what_was_recorded_is_proof_when_everything_else_is_gone() {
+    let mut forgetful = Scene::calm(env_from());
+    forget(&mut forgetful);
+    assert_eq!(forgetful.verdict(1), Verdict::Unknown, "else the record proves nothing here");
+
+    assert!(proven(&after(|_| {}, Verdict::Same)));
+    let changed = after(|s| drop(s.write(json!({"A": "2", "B": "2"}), 700, 5000).no_past()), Verdict::Changed);
+    assert!(proven(&changed) && changed.read.is_some());
+    let candidate = changed.candidates.first().expect("the snapshot");
+    assert_eq!((candidate.origin.word(), candidate.grade), ("snapshot", Grade::Proof));
+    assert_eq!(changed.differing, ["A"]);
+    // The same bytes again: another number, and still what was read.
+    let again = |s: &mut Scene| {
+        s.write(json!({"A": "2"}), 700, 5000);
+        s.write(json!({"A": "1", "B": "2"}), 720, 5100).no_past();
+    };
+    assert!(proven(&after(again, Verdict::Same)));
+    let gone = after(|s| s.objects.clear(), Verdict::Missing);
+    assert_eq!(gone.candidates.first().map(|c| c.grade), Some(Grade::Proof), "it can be pinned");
+}
+
+/// Without this a record would speak of reads that came after it.
+#[test]
+fn a_record_speaks_of_the_reads_that_it_lists() {
+    let write = |s: &mut Scene| drop(s.write(json!({"A": "2"}), 700, 5000).no_past());
+    // Another Pod, and the recorded one gone: it may have started on either side of the write.
+    after(
+        |s| {
+            write(s);
+            s.pods = vec![pod(&s.sets[0], "ddddd", 800, 4998)];
+        },
+        Verdict::WrittenDuring,
+    );
+    // The container restarted since.
+    after(
+        |s| {
+            write(s);
+            s.pods[0]["status"]["containerStatuses"][0]["restartCount"] = json!(1);
+        },
+        Verdict::WrittenAfter,
+    );
+    // Restarted, but nothing was written since the record: it read the same again.
+    let restart = |s: &mut Scene| s.pods[0]["status"]["containerStatuses"][0]["restartCount"] = json!(1);
+    assert!(proven(&after(restart, Verdict::Same)));
+    // One of two Pods is not listed, and there was a write.
+    after(
+        |s| {
+            s.pods.push(pod(&s.sets[0], "ddddd", 800, 4998));
+            write(s);
+        },
+        Verdict::Changed,
+    );
+}
+
+/// Without this a record of one revision, or of another workload, could not say that an object is as it was for Pods that
+/// started later; and a late kubelet could make that a false proof.
+#[test]
+fn a_record_dates_the_version_for_everything_that_starts_later() {
+    let later = |born: i64| {
+        move |s: &mut Scene| {
+            s.pods = vec![pod(&s.sets[0], "ddddd", 800, born)];
+        }
+    };
+    assert!(proven(&after(later(1103), Verdict::Same)));
+    // Two seconds are what a kubelet may be late, and whole seconds hide one more.
+    after(later(1102), Verdict::Unknown);
+    // Of another workload's record the same holds.
+    let foreign = |s: &mut Scene| {
+        s.pods = vec![pod(&s.sets[0], "ddddd", 800, 1103)];
+        s.workload["metadata"]["uid"] = json!("another");
+        s.sets[0]["metadata"]["ownerReferences"][0]["uid"] = json!("another");
+    };
+    assert!(proven(&after(foreign, Verdict::Same)));
+    // Created again since, with the same bytes.
+    after(
+        |s| {
+            s.recreate(json!({"A": "1", "B": "2"}), 700, 5000);
+        },
+        Verdict::Recreated,
+    );
+}
+
+/// Without this files that are kept current would be held for what was read once.
+#[test]
+fn refreshed_files_move_on() {
+    let mut scene = recorded(volume());
+    assert_eq!(scene.verdict(1), Verdict::Same);
+    scene.write(json!({"A": "2"}), 700, 5000).no_past();
+    assert_eq!(scene.verdict(1), Verdict::Refreshed);
+    // A retired revision's Pod has been reading on, too.
+    let mut scene = Scene::retired(volume());
+    let pod = pod(&scene.sets[0], "aaaaa", 200, 1000);
+    scene.pods.push(pod);
+    scene.record(1, 2100);
+    forget(&mut scene);
+    scene.write(json!({"A": "2"}), 700, 5000).no_past();
+    assert_ne!(scene.verdict(1), Verdict::Changed, "it may have read the edit");
+}
+
+/// Without this a revision without Pods could only be judged for an hour; and one that was recorded while it ran would be
+/// taken for one that ended that way.
+#[test]
+fn a_revision_that_is_over_stays_known() {
+    let over = |change: fn(&mut Scene)| {
+        let mut scene = Scene::retired(env_from());
+        assert_eq!(scene.verdict(1), Verdict::Same);
+        scene.record(1, 2100);
+        forget(&mut scene);
+        scene.write(json!({"A": "2"}), 700, 5000).no_past();
+        change(&mut scene);
+        let set = scene.sets[0]["metadata"]["annotations"]["deployment.kubernetes.io/revision"].clone();
+        scene.judgement(set.as_str().unwrap().parse().unwrap())
+    };
+    let judgement = over(|_| {});
+    assert!(judgement.verdict == Verdict::Changed && proven(&judgement), "{:#?}", judgement.facts);
+    // It came back for a while and is gone again: what it read then is not recorded.
+    let again = over(|s| set(&mut s.sets[0], "/metadata/annotations/deployment.kubernetes.io~1revision", json!("3")));
+    assert_ne!(again.verdict, Verdict::Changed);
+    // Recorded while its Pod ran, which is gone since: likely, and no more.
+    let mut scene = Scene::calm(env_from());
+    scene.record(1, 1100);
+    let records = (scene.records.clone(), scene.snapshots.clone());
+    let mut scene = Scene::retired(env_from());
+    (scene.records, scene.snapshots) = records;
+    forget(&mut scene);
+    scene.write(json!({"A": "2"}), 700, 5000).no_past();
+    let judgement = scene.judgement(1);
+    assert_ne!(judgement.verdict, Verdict::Changed);
+    let snapshot = judgement.candidates.iter().find(|c| c.origin.word() == "snapshot");
+    assert_eq!(snapshot.map(|c| c.grade), Some(Grade::Likely), "{:#?}", judgement.candidates);
+}
+
+/// Without this what was only likely would be proof a day later.
+#[test]
+fn a_likely_read_stays_likely() {
+    let mut scene = Scene::calm(env_from());
+    scene.events.clear();
+    assert_eq!(scene.verdict(1), Verdict::LikelySame);
+    scene.record(1, 1100);
+    forget(&mut scene);
+    assert_eq!(scene.verdict(1), Verdict::LikelySame);
+    scene.write(json!({"A": "2"}), 700, 5000).no_past();
+    let judgement = scene.judgement(1);
+    assert!(judgement.verdict != Verdict::Changed && judgement.read.is_none(), "{:#?}", judgement.facts);
+    assert_eq!(judgement.candidates.first().map(|c| (c.origin.word(), c.grade)), Some(("snapshot", Grade::Likely)));
+}
+
+/// The forger's way: edit the object, then have it recorded. Without this today's bytes would be tomorrow's proof of what
+/// was read before the edit.
+#[test]
+fn todays_bytes_are_never_recorded_as_read_before_the_last_write() {
+    for traceless in [false, true] {
+        let mut scene = Scene::calm(env_from());
+        if traceless {
+            scene.overwrite(json!({"A": "2"}), 700);
+        } else {
+            scene.write(json!({"A": "2"}), 700, 1050).no_past();
+        }
+        let before = scene.verdict(1);
+        scene.record(1, 1100);
+        let text = scene.records[0]["data"]["record"].as_str().expect("text").to_string();
+        assert!(!text.contains("\"read\""), "{text}");
+        // The snapshot of today's bytes is there, and is no candidate for what was read.
+        assert_eq!(scene.verdict(1), before);
+        let judgement = scene.judgement(1);
+        assert!(judgement.read.is_none());
+        assert!(judgement.candidates.iter().all(|c| c.grade == Grade::None), "{:#?}", judgement.candidates);
+        forget(&mut scene);
+        assert!(!matches!(scene.verdict(1), Verdict::Same | Verdict::LikelySame));
+    }
+}
+
+/// A change to the record's object, and what is said of it.
+type Forged = (&'static str, fn(&mut Scene), Option<&'static str>);
+
+/// Without this a record that was edited, copied, of a namesake or of a later version would be believed.
+#[test]
+fn records_that_are_none_are_recognised() {
+    let cases: [Forged; 6] = [
+        ("mutable", |s| without(&mut s.records[0], "/immutable"), Some("not immutable")),
+        (
+            "edited",
+            |s| {
+                let text = s.records[0]["data"]["record"].as_str().unwrap().replace("\"likely\"", "\"proof\"");
+                s.records[0]["data"]["record"] = json!(format!("{text} "));
+            },
+            Some("not what its name was made from"),
+        ),
+        (
+            "of a later version",
+            |s| {
+                let text = s.records[0]["data"]["record"].as_str().unwrap().replace("record/v1", "record/v2");
+                s.records[0]["data"]["record"] = json!(text);
+            },
+            Some("record/v2"),
+        ),
+        ("no JSON", |s| s.records[0]["data"]["record"] = json!("{"), Some("cannot be read")),
+        (
+            "of a deleted namesake",
+            |s| {
+                s.workload["metadata"]["uid"] = json!("another");
+                s.sets[0]["metadata"]["ownerReferences"][0]["uid"] = json!("another");
+            },
+            Some("another workload of that name"),
+        ),
+        ("being deleted", |s| set(&mut s.records[0], "/metadata/deletionTimestamp", json!(stamp(2000))), None),
+    ];
+    for (name, forge, words) in cases {
+        let mut scene = recorded(env_from());
+        forge(&mut scene);
+        let judgement = scene.judgement(1);
+        assert!(!proven(&judgement), "{name}: {:#?}", judgement.facts);
+        let unusable = scene.observed().records.expect("records").unusable;
+        match words {
+            Some(words) => assert!(unusable.iter().any(|u| u.contains(words)), "{name}: {unusable:?}"),
+            None => assert!(unusable.is_empty(), "{name}: {unusable:?}"),
+        }
+    }
+}
+
+/// Without this an edit of a retired ReplicaSet that removes fields, which leaves no trace in it, would be chosen.
+#[test]
+fn a_record_tells_that_a_template_was_edited() {
+    let mut scene = recorded(env_from());
+    scene.sets[0]["spec"]["template"]["spec"]["restartPolicy"] = json!("Never");
+    let history = scene.history();
+    let damaged = history.revisions[0].damaged.as_deref().unwrap_or_default();
+    assert!(damaged.contains("recorded another template"), "{damaged:?}");
+    let Judged { references, .. } = scene.judged(1);
+    assert!(references.iter().all(|j| !proven(j)));
+}
