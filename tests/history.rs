@@ -198,7 +198,12 @@ fn damaged_entries_are_told_and_never_chosen() {
 }
 
 fn left(scene: &mut Scene, from: u64, to: u64) {
-    let trail = Trail { from, to, template: history::template_digest(&scene.workload["spec"]["template"]), kept: Default::default() };
+    let trail = Trail {
+        from,
+        to,
+        template: history::template_digest(&scene.workload["spec"]["template"]),
+        kept: Default::default(),
+    };
     let text = serde_json::to_string(&trail).unwrap();
     set(&mut scene.workload, "/metadata/annotations/saferollback.dev~1rolled-back", json!(text));
 }

@@ -95,8 +95,22 @@ fn refused() -> Value {
     )
 }
 
-fn documents() -> [Value; 4] {
-    [history(), checked(), rolled_back(), refused()]
+fn saved() -> Value {
+    with(
+        history(),
+        &json!({
+            "kind": "Saved", "outcome": "saved", "exitCode": 0,
+            "snapshots": [{
+                "revision": 1, "reference": "ConfigMap/settings", "snapshot": "settings-sr-0123456789abcdef",
+                "digest": DIGEST, "source": "time-travel", "grade": "proof",
+            }],
+            "written": [{"object": "ConfigMap/settings-sr-0123456789abcdef", "uid": "u-9", "resourceVersion": "81"}],
+        }),
+    )
+}
+
+fn documents() -> [Value; 5] {
+    [history(), checked(), rolled_back(), refused(), saved()]
 }
 
 /// Otherwise the planted faults below could be refused for another reason than their own. The second round is through

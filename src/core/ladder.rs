@@ -244,7 +244,9 @@ fn compare_recorded<'a>(
             let detail = format!("configmap/{record} recorded what {who} read or likely read, and it equals today's");
             found(Verdict::LikelySame, false, detail)
         }
-        (false, true) => found(Verdict::Changed, true, format!("configmap/{record} recorded what {who} read; it differs")),
+        (false, true) => {
+            found(Verdict::Changed, true, format!("configmap/{record} recorded what {who} read; it differs"))
+        }
         _ => return None,
     };
     Some(Rung { read: proven.then_some(Reading::Recorded(line)), ..rung })

@@ -8,8 +8,8 @@ use crate::core::history::{self, History, NoSuchRevision, Revision, Trail};
 use crate::core::object::Object;
 use crate::core::observed::{Lookup, Observed};
 use crate::core::pin;
-use crate::core::record::Held;
 use crate::core::policy::{self, Action, Code, Config, Decision, Rules};
+use crate::core::record::Held;
 use crate::core::recovery::Grade;
 use crate::core::references::{self, Kind, Pinnable, Reference};
 use crate::core::snapshot::{self, Snapshot};
@@ -341,9 +341,10 @@ impl Plan {
     /// Our annotation for the template this plan writes.
     pub fn trail(&self) -> Trail {
         let kept = self.target.references.iter().zip(&self.decisions);
-        let kept = kept.filter(|(_, d)| matches!(d.action, Action::Keep) && d.grade > Grade::None).filter_map(|(j, _)| {
-            Some((format!("{}/{}", j.reference.kind, j.reference.name), Held::of(j.live.as_ref()?)))
-        });
+        let kept =
+            kept.filter(|(_, d)| matches!(d.action, Action::Keep) && d.grade > Grade::None).filter_map(|(j, _)| {
+                Some((format!("{}/{}", j.reference.kind, j.reference.name), Held::of(j.live.as_ref()?)))
+            });
         Trail {
             from: self.from.unwrap_or(0),
             to: self.to,

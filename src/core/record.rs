@@ -191,6 +191,12 @@ impl Record {
         Ok(record)
     }
 
+    fn without_sources(&self) -> Record {
+        let mut record = self.clone();
+        record.references.iter_mut().filter_map(|e| e.read.as_mut()).for_each(|read| read.by.clear());
+        record
+    }
+
     fn entry(&self, kind: Kind, name: &str) -> Option<&Entry> {
         let kind = kind.to_string();
         self.references.iter().find(|e| e.kind == kind && e.name == name)
@@ -249,10 +255,7 @@ impl<'a> Claim<'a> {
 
 impl Held {
     pub fn of(object: &Object) -> Held {
-        Held {
-            uid: object.uid().to_string(),
-            resource_version: object.str_at("/metadata/resourceVersion").to_string(),
-        }
+        Held { uid: object.uid().to_string(), resource_version: object.str_at("/metadata/resourceVersion").to_string() }
     }
 
     pub fn is(&self, object: &Object) -> bool {
@@ -305,6 +308,11 @@ impl Records {
             }
         }
         found
+    }
+
+    /// Is all of it stated already, however that was known?
+    pub fn states(&self, record: &Record) -> bool {
+        self.kept.iter().any(|k| k.record.without_sources() == record.without_sources())
     }
 
     /// Is there one of this revision already?

@@ -67,9 +67,8 @@ pub fn name_snapshots(record: &mut Record, savings: &[Saving]) {
     for entry in &mut record.references {
         let reference = format!("{}/{}", entry.kind, entry.name);
         if let Some(read) = &mut entry.read {
-            let holds = |s: &&Saving| {
-                s.reference == reference && Some(s.snapshot.content.digest().to_string()) == read.digest
-            };
+            let holds =
+                |s: &&Saving| s.reference == reference && Some(s.snapshot.content.digest().to_string()) == read.digest;
             read.snapshot = savings.iter().find(holds).map(|s| s.snapshot.name.clone());
         }
     }
@@ -129,10 +128,9 @@ pub fn after_undo(
             held: Some(Held::of(object)),
             ..line(reference, content, Grade::Proof, "undo")
         };
-        let read = (pinned || unmoved).then(|| proven(content.as_ref())).map(|line| ReadLine {
-            snapshot: pinned.then(|| reference.name.clone()),
-            ..line
-        });
+        let read = (pinned || unmoved)
+            .then(|| proven(content.as_ref()))
+            .map(|line| ReadLine { snapshot: pinned.then(|| reference.name.clone()), ..line });
         let kind = reference.kind.to_string();
         record.references.push(Entry { kind, name: reference.name.clone(), live: Some(Held::of(object)), read });
     }
@@ -152,9 +150,7 @@ fn read_line(judgement: &Judgement) -> Option<ReadLine> {
     };
     match judgement.verdict {
         // Same without a known read: a Pod has not reported its start yet.
-        Verdict::Same if judgement.read.is_some() || judgement.reference.kind == Kind::Secret => {
-            as_it_is(Grade::Proof)
-        }
+        Verdict::Same if judgement.read.is_some() || judgement.reference.kind == Kind::Secret => as_it_is(Grade::Proof),
         Verdict::LikelySame => as_it_is(Grade::Likely),
         _ => {
             let best = judgement.candidates.first().filter(|c| c.grade > Grade::None)?;

@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use crate::core::digest::{Content, Digest};
 use crate::core::evidence::{self, CLOCK_MARGIN, Case, Namesake};
+use crate::core::history::Revision;
 use crate::core::object::Object;
 use crate::core::observed::{Origin, Past, Version};
 use crate::core::reads::Span;
-use crate::core::history::Revision;
 use crate::core::references::{Kind, Reference, Use};
 use crate::core::snapshot;
 use crate::core::verdict::Verdict;

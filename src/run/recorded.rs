@@ -45,12 +45,7 @@ pub async fn after_undo(
     }
 }
 
-async fn record(
-    cluster: &Cluster,
-    seen: &Observed,
-    trail: &Trail,
-    whose: Whose,
-) -> Result<Option<Record>, ReadError> {
+async fn record(cluster: &Cluster, seen: &Observed, trail: &Trail, whose: Whose) -> Result<Option<Record>, ReadError> {
     let (namespace, name) = (seen.workload.namespace(), seen.workload.name());
     let (workload, sets, pods) = tokio::join!(
         cluster.get(Resource::Deployments, namespace, name),

@@ -104,6 +104,9 @@ pub async fn create(
     }
     for mut record in recordings.into_iter().filter_map(|r| r.record) {
         recording::name_snapshots(&mut record, &savings);
+        if seen.records.as_ref().is_ok_and(|known| known.states(&record)) {
+            continue;
+        }
         if let Some(object) = writes::record(cluster, namespace, &record, voice).await {
             saved.outcome = "saved";
             saved.written.push(WrittenObject::of(&object));

@@ -27,9 +27,9 @@ use crate::core::snapshot;
 use crate::core::workload::Target;
 use crate::run::check::because;
 use crate::run::observe::Observation;
+use crate::run::recorded::{self, Whose};
 use crate::run::wait::{self, Ended};
 use crate::run::{Failure, Phase, Scene, Source, Voice};
-use crate::run::recorded::{self, Whose};
 use crate::run::{ways, writes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ mod incident;
 mod latency;
 mod rbac;
 mod record;
+mod records;
 mod undo;
 mod undo_facts;
 

@@ -43,7 +43,12 @@ fn what_was_recorded_is_proof_when_everything_else_is_gone() {
     assert_eq!(forgetful.verdict(1), Verdict::Unknown, "else the record proves nothing here");
 
     assert!(proven(&after(|_| {}, Verdict::Same)));
-    let changed = after(|s| drop(s.write(json!({"A": "2", "B": "2"}), 700, 5000).no_past()), Verdict::Changed);
+    let changed = after(
+        |s| {
+            s.write(json!({"A": "2", "B": "2"}), 700, 5000).no_past();
+        },
+        Verdict::Changed,
+    );
     assert!(proven(&changed) && changed.read.is_some());
     let candidate = changed.candidates.first().expect("the snapshot");
     assert_eq!((candidate.origin.word(), candidate.grade), ("snapshot", Grade::Proof));
@@ -61,7 +66,9 @@ fn what_was_recorded_is_proof_when_everything_else_is_gone() {
 /// Without this a record would speak of reads that came after it.
 #[test]
 fn a_record_speaks_of_the_reads_that_it_lists() {
-    let write = |s: &mut Scene| drop(s.write(json!({"A": "2"}), 700, 5000).no_past());
+    let write = |s: &mut Scene| {
+        s.write(json!({"A": "2"}), 700, 5000).no_past();
+    };
     // Another Pod, and the recorded one gone: it may have started on either side of the write.
     after(
         |s| {
