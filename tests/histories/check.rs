@@ -141,7 +141,9 @@ impl Story<'_> {
         let live = self.ledger.live(name).cloned();
         let next = self.ledger.next_read(name).cloned();
         let hidden = self.hidden_namesake(name);
-        let class = if self.place == Where::Split || self.eyes != Eyes::All {
+        let class = if self.recorded.contains(&(set.to_owned(), name.to_owned())) && self.eyes != Eyes::ByName {
+            Class::Recorded
+        } else if self.place == Where::Split || self.eyes != Eyes::All {
             Class::Blinded
         } else if self.old {
             Class::Older
@@ -204,7 +206,8 @@ impl Story<'_> {
         if live.is_some() && comparable && read_once && told && self.survivors(set).next().is_some() {
             let refutes = |pod: &Pod| self.ledger.written_since(name, pod.changed);
             // What a refuted Pod read may be known from the API's history, be it equal or not.
-            let known = list(reference, "evidence").any(|fact| fact["source"] == "time-travel");
+            let known =
+                list(reference, "evidence").any(|fact| ["time-travel", "record"].iter().any(|s| fact["source"] == *s));
             must(
                 known || verdict != "likely-same" || !self.survivors(set).any(refutes),
                 "likely-same, and its number is above that of a Pod",
@@ -287,7 +290,7 @@ impl Story<'_> {
     }
 
     /// A kubelet keeps a deleted namesake, and nothing in the API that names it is older than today's object.
-    fn hidden_namesake(&self, name: &str) -> bool {
+    pub fn hidden_namesake(&self, name: &str) -> bool {
         let Some(live) = self.ledger.live(name) else { return self.ledger.keeps(name) };
         let pods = self.pods.values().filter(|pod| pod.names(name)).map(|pod| pod.created);
         let sets = self.sets.values().filter(|set| set.uses.iter().any(|used| used.config == name));

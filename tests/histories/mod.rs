@@ -7,6 +7,7 @@ mod ledger;
 mod played;
 mod pods;
 mod real;
+mod records;
 mod steps;
 mod story;
 mod tally;

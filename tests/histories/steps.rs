@@ -266,7 +266,11 @@ impl Story<'_> {
                 let done = self.space.kubectl(&["rollout", "undo", "deployment/web"]);
                 self.note(format!("  {}", String::from_utf8_lossy(&done.stdout).trim()));
             }
-            Step::OurUndo => self.undo(),
+            Step::OurUndo => {
+                self.undo();
+                self.hold_records();
+            }
+            Step::Save => self.save(),
             Step::Scale => {
                 let replicas = self.dice.below(4);
                 self.scale(replicas);

@@ -11,7 +11,7 @@ use crate::support::control_plane::{Namespace, items};
 use crate::support::product::Ran;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::process::Stdio;
 use std::thread;
@@ -31,6 +31,9 @@ pub struct Story<'a> {
     pub found: Vec<String>,
     /// What the last report called the same: ReplicaSet and ConfigMap.
     pub claims: Vec<(String, String)>,
+    /// Records that were held against the truth, and the reads that they state: ReplicaSet and ConfigMap.
+    pub held: BTreeSet<String>,
+    pub recorded: BTreeSet<(String, String)>,
     pub tally: super::tally::Tally,
     began: Instant,
     /// The ConfigMap that most of it is about.
@@ -67,6 +70,8 @@ impl<'a> Story<'a> {
             log: Vec::new(),
             found: Vec::new(),
             claims: Vec::new(),
+            held: BTreeSet::new(),
+            recorded: BTreeSet::new(),
             tally: super::tally::Tally::default(),
             began: Instant::now(),
             main,
@@ -186,7 +191,7 @@ impl<'a> Story<'a> {
             command.env("KUBECONFIG", kubeconfig);
         }
         let mut child = command.stdout(clone(&out)).stderr(clone(&err)).spawn().expect("the binary runs");
-        let waits = arguments[0] == "undo";
+        let waits = arguments[0] != "history";
         let status = loop {
             if waits {
                 self.turn(100);

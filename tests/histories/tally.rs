@@ -12,6 +12,8 @@ pub enum Class {
     Older,
     /// Numbers that do not compare, or few rights.
     Blinded,
+    /// A record says what the revision read, whatever else is known.
+    Recorded,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -74,7 +76,7 @@ fn share(part: usize, all: usize) -> String {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for class in [Class::WithinTheHour, Class::Older, Class::Blinded] {
+        for class in [Class::Recorded, Class::WithinTheHour, Class::Older, Class::Blinded] {
             let of_class = self.verdicts.iter().filter(|((c, _), _)| *c == class);
             let all: usize = of_class.clone().map(|(_, n)| n).sum();
             let decided: usize =
