@@ -117,10 +117,16 @@ fn notes(document: &Document, typed: &[String]) -> String {
         let asked = format!("{}/{}", document.workload.kind.to_lowercase(), document.workload.name);
         match recovered {
             Some(candidate) => {
-                notes.prose(match candidate.source {
-                    "time-travel" => "The earlier content can be read for a few minutes more. Roll back with it:",
-                    _ => "The earlier content is there. Roll back with it:",
-                });
+                match candidate.source {
+                    "time-travel" => {
+                        notes.prose("The earlier content can be read for a few minutes more. Save it, or roll back:");
+                        let mut save = command.clone();
+                        save.push(format!("snapshot create {asked} --revision {}", revision.number));
+                        save.extend(typed.iter().cloned());
+                        notes.line(&format!("  {}", save.join(" ")));
+                    }
+                    _ => notes.prose("The earlier content is there. Roll back with it:"),
+                }
                 command.push(format!("undo {asked} --to-revision {}", revision.number));
             }
             None => {

@@ -12,6 +12,7 @@ pub mod patch;
 pub mod pin;
 pub mod plan;
 pub mod policy;
+pub mod prune;
 pub mod reads;
 pub mod record;
 pub mod recording;

@@ -191,6 +191,11 @@ impl Record {
         Ok(record)
     }
 
+    /// The names of the snapshots that hold what was read.
+    pub fn snapshots(&self) -> impl Iterator<Item = &str> {
+        self.references.iter().filter_map(|e| e.read.as_ref()?.snapshot.as_deref())
+    }
+
     fn without_sources(&self) -> Record {
         let mut record = self.clone();
         record.references.iter_mut().filter_map(|e| e.read.as_mut()).for_each(|read| read.by.clear());
