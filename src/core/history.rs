@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::core::evidence::CLOCK_MARGIN;
 use crate::core::object::Object;
 use crate::core::pin;
 use crate::core::record::Held;
@@ -90,6 +91,8 @@ pub enum NoSuchRevision {
     Unclear { why: String, numbers: Vec<u64> },
     #[error("revision {number} must not be chosen: {reason}")]
     Damaged { number: u64, reason: String },
+    #[error("which revision was current at {at} is not clear: {why}; name one with --to-revision: {}", .starts.join(", "))]
+    NotThen { at: Timestamp, why: String, starts: Vec<String> },
 }
 
 fn available(numbers: &[u64]) -> String {
@@ -123,6 +126,42 @@ impl History {
             Some(r) if r.current => Ok(r),
             Some(r) => Err(NoSuchRevision::Renumbered { asked, now: r.number, object: r.object.name().to_string() }),
             None => Err(NoSuchRevision::Unknown { asked, numbers: self.numbers() }),
+        }
+    }
+
+    /// The revision that was current at a moment. A revision begins with the creation of its ReplicaSet, unless that was
+    /// used again: then only its first number has a known beginning, and whatever lies beside an unknown one is not clear.
+    pub fn at(&self, at: Timestamp) -> Result<&Revision, NoSuchRevision> {
+        let mut numbers: Vec<(u64, Option<Timestamp>, &Revision)> = Vec::new();
+        for revision in &self.revisions {
+            for (i, number) in revision.former.iter().chain([&revision.number]).enumerate() {
+                numbers.push((*number, revision.first_started.filter(|_| i == 0), revision));
+            }
+        }
+        numbers.sort_by_key(|(number, ..)| *number);
+        let not_then = |why: String| {
+            let start = |(number, start, _): &(u64, Option<Timestamp>, &Revision)| {
+                format!("{number} (since {})", start.map_or("<unknown>".to_string(), |s| s.to_string()))
+            };
+            Err(NoSuchRevision::NotThen { at, why, starts: numbers.iter().map(start).collect() })
+        };
+        // A stamp has whole seconds, and `at` may come from another clock.
+        let near = |start: &Timestamp| at.duration_since(*start).abs() < CLOCK_MARGIN;
+        if let Some((number, ..)) = numbers.iter().find(|(_, start, _)| start.as_ref().is_some_and(near)) {
+            return not_then(format!("revision {number} began within 2s of it"));
+        }
+        let Some(i) = numbers.iter().rposition(|(_, start, _)| start.is_some_and(|s| s <= at)) else {
+            return not_then("no revision that is still there was current then".into());
+        };
+        let (number, _, revision) = numbers[i];
+        match numbers.get(i + 1) {
+            None if revision.number == number && revision.current => Ok(revision),
+            None => not_then(format!("what followed revision {number} is not known")),
+            Some((next, Some(_), _)) if *next == number + 1 => Ok(revision),
+            Some((next, Some(_), _)) => not_then(format!("a revision between {number} and {next} is gone")),
+            Some((next, None, _)) => {
+                not_then(format!("revision {next} is one that was used again, since when is not known"))
+            }
         }
     }
 

@@ -153,12 +153,7 @@ fn kind(object: &Object) -> Option<Ours> {
 
 /// Every Pod template in an object, whatever its kind, as something that references can be taken from.
 fn pod_objects(user: &Object) -> Vec<Value> {
-    let pointers = [
-        "/spec/template",
-        "/spec/jobTemplate/spec/template",
-        "/data/spec/template",
-        "/template",
-    ];
+    let pointers = ["/spec/template", "/spec/jobTemplate/spec/template", "/data/spec/template", "/template"];
     match user.kind() {
         "Pod" => vec![user.0.clone()],
         _ => pointers.iter().filter_map(|p| user.0.pointer(p)).cloned().collect(),

@@ -68,6 +68,18 @@ pub enum TargetError {
 }
 
 impl Target {
+    /// Several of them, as kubectl takes them: `web worker`, `deploy/web sts/db`, `deployment web worker`.
+    pub fn parse_all(words: &[String]) -> Result<Vec<Target>, TargetError> {
+        let one = |word: &String| Target::parse(std::slice::from_ref(word));
+        match words.split_first() {
+            Some((kind, names)) if !names.is_empty() && Kind::parse(kind).is_some() => {
+                let of_kind = |name: &String| Target::parse(&[kind.clone(), name.clone()]);
+                names.iter().filter_map(|name| of_kind(name).transpose()).collect()
+            }
+            _ => words.iter().filter_map(|word| one(word).transpose()).collect(),
+        }
+    }
+
     /// `[]` → none typed; `[web]`, `[deploy/web]`, `[deployment, web]` → a target.
     pub fn parse(words: &[String]) -> Result<Option<Target>, TargetError> {
         let (kind, name) = match words {
