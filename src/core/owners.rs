@@ -54,8 +54,8 @@ impl Tool {
             Tool::Flux => "Flux",
             Tool::Helm => "Helm",
             Tool::Kapp => "kapp",
-            Tool::Operator => "its owner",
-            Tool::Hpa | Tool::Vpa => "its autoscaler",
+            Tool::Operator => "operator",
+            Tool::Hpa | Tool::Vpa => "autoscaler",
         }
     }
 
@@ -123,8 +123,10 @@ pub struct Owner {
     pub tool: Tool,
     pub object: Option<Named>,
     pub healing: Healing,
-    /// How all this is known, in words.
-    pub known: String,
+    /// What on the workload, or on the owner, says that it owns it.
+    pub sign: String,
+    /// Why it heals, or does not, or why that is open; in words.
+    pub why: String,
 }
 
 /// All of them, and what could not be asked.
@@ -249,7 +251,7 @@ pub fn owner(claim: Claim, workload: &Object, looked: &Looked) -> Owner {
         (Some(named), Looked::Found(object)) => Some(Named { namespace: object.namespace().into(), ..named }),
         (named, _) => named,
     };
-    Owner { tool: claim.tool, object, healing, known: format!("{}; {why}", claim.sign) }
+    Owner { tool: claim.tool, object, healing, sign: claim.sign, why }
 }
 
 /// Labels and annotations by which Flux leaves one object alone.
@@ -333,7 +335,7 @@ pub fn scalers(tool: Tool, pointer: &str, objects: &[Object], workload: &Object)
     };
     let owner = |object: &Object| {
         let object = Named::new(object.kind(), object.namespace(), object.name());
-        let claim = Claim { tool, object: Some(object), sign: format!("its {}", pointer.trim_start_matches("/spec/")) };
+        let claim = Claim { tool, object: Some(object), sign: pointer.trim_start_matches("/spec/").to_string() };
         self::owner(claim, workload, &Looked::Absent)
     };
     objects.iter().filter(targets).map(owner).collect()
@@ -349,14 +351,15 @@ pub fn release_revision(secrets: &[Object], release: &str) -> Option<u64> {
 }
 
 impl Owner {
-    /// `application/web in namespace argocd (Argo CD)`
+    /// `application/web in namespace argocd (Argo CD)`. What owns or scales by a reference is beside the workload.
     pub fn title(&self) -> String {
         let Some(object) = &self.object else { return self.tool.name().to_string() };
-        let place = match object.namespace.as_str() {
-            "" => String::new(),
-            namespace => format!(" in namespace {namespace}"),
-        };
-        format!("{}/{}{place} ({})", object.kind.to_lowercase(), object.name, self.tool.name())
+        let short = format!("{}/{}", object.kind.to_lowercase(), object.name);
+        match (self.tool, object.namespace.as_str()) {
+            (Tool::Operator | Tool::Hpa | Tool::Vpa, _) => short,
+            (tool, "") => format!("{short} ({})", tool.name()),
+            (tool, namespace) => format!("{short} in namespace {namespace} ({})", tool.name()),
+        }
     }
 
     /// What it will do about a rollback: half a sentence after the title.
@@ -371,9 +374,17 @@ impl Owner {
         }
     }
 
+    /// Why the plan is refused.
+    pub fn refusal(&self) -> String {
+        format!("{} {}: {} ({})", self.title(), self.deed(), self.why, self.sign)
+    }
+
     /// The whole of it, for stderr.
     pub fn sentence(&self) -> String {
-        let mut text = format!("{} {}: {}", self.title(), self.deed(), self.known);
+        if !self.tool.writes_templates() {
+            return format!("{} {}", self.title(), self.deed());
+        }
+        let mut text = self.refusal();
         match (self.tool, &self.object) {
             (Tool::Helm, Some(release)) if plain(&release.name) && plain(&release.namespace) => {
                 let (name, namespace) = (&release.name, &release.namespace);

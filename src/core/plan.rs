@@ -375,7 +375,7 @@ impl Plan {
                 code: Code::Managed,
                 reference: None,
                 verdict: None,
-                message: format!("{} {}: {}", owner.title(), owner.deed(), owner.known),
+                message: owner.refusal(),
             };
             self.refusals.splice(0..0, owners.healers().map(refusal));
         }

@@ -586,7 +586,7 @@ pub fn owners(plan: &Plan) -> Vec<OwnerLine> {
         tool: owner.tool.word(),
         object: owner.object.as_ref().map(object),
         healing: owner.healing.word(),
-        known: owner.known.clone(),
+        known: format!("{}; {}", owner.sign, owner.why),
         says: owner.sentence(),
     };
     plan.owners.owners.iter().map(line).collect()

@@ -50,7 +50,7 @@ async fn judged(scene: &Scene, workload: &Object, claim: Claim) -> Owner {
             let revision = release_revision(scene, release).await;
             let mut owner = owners::owner(claim, workload, &Looked::Absent);
             if let Some(revision) = revision {
-                owner.known.push_str(&format!("; the release is at revision {revision}"));
+                owner.why.push_str(&format!("; the release is at revision {revision}"));
             }
             return owner;
         }
