@@ -28,6 +28,20 @@ pub fn ways_on(plan: &Plan, request: &Request) -> Vec<WayOn> {
         argv
     };
     let mut ways = Vec::new();
+    let from_files = request.typed.iter().any(|word| word == "--from-file");
+    if refused(Code::Paused).next().is_some()
+        && !from_files
+        && let Some(workload) = plan.target.revision.object.controller()
+    {
+        let mut argv = ["kubectl", "rollout", "resume"].map(String::from).to_vec();
+        argv.push(format!("{}/{}", workload.kind.to_lowercase(), workload.name));
+        argv.extend(request.typed.iter().cloned());
+        ways.push(WayOn {
+            id: "resume",
+            why: "let its template as it stands roll out, and go on from there".into(),
+            argv,
+        });
+    }
     if managed && plan.refusals.iter().all(|r| r.code == Code::Managed) {
         ways.push(WayOn {
             id: "commit",
