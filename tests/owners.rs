@@ -79,7 +79,7 @@ fn an_ordinary_workload_is_nobodys() {
     assert_eq!(claimed(&status), [""; 0]);
 }
 
-/// C25. Otherwise an undo under Argo CD would look done and be gone seconds later.
+/// Otherwise an undo under Argo CD would look done and be gone seconds later.
 #[test]
 fn c25_argo_cd_is_recognised_by_what_it_tracks_with() {
     let tracking = |id: &str| {
@@ -104,7 +104,7 @@ fn c25_argo_cd_is_recognised_by_what_it_tracks_with() {
     }
 }
 
-/// C25. Otherwise a rollback would be refused where Argo CD lets it stand, or written where it is put back at once.
+/// Otherwise a rollback would be refused where Argo CD lets it stand, or written where it is put back at once.
 #[test]
 fn c25_only_automated_self_healing_is_healing() {
     let web = web(|o| label(o, "argocd.argoproj.io/instance", "storefront"));
@@ -169,7 +169,7 @@ fn of_several_applications_the_one_that_lists_the_workload() {
     assert!(one_application(&[ours.clone(), ours], &web).is_err());
 }
 
-/// C25. Otherwise an undo under Flux would be gone at the next reconciliation.
+/// Otherwise an undo under Flux would be gone at the next reconciliation.
 #[test]
 fn c25_flux_is_recognised_and_asked() {
     let flux = |group: &'static str| {
@@ -223,6 +223,8 @@ fn a_helm_release_heals_only_with_drift_detection() {
     }
     let suspended = json!({"suspend": true, "driftDetection": {"mode": "enabled"}});
     assert_eq!(judged(&web, &release(suspended)).healing, Healing::No);
+    label(&mut web.0, "kustomize.toolkit.fluxcd.io/reconcile", "disabled");
+    assert_eq!(judged(&web, &release(enabled.clone())).healing, Healing::Yes, "that is a Kustomization's word");
     label(&mut web.0, "helm.toolkit.fluxcd.io/driftDetection", "disabled");
     assert_eq!(judged(&web, &release(enabled)).healing, Healing::No, "exempt");
 }
@@ -300,7 +302,7 @@ fn autoscalers_of_the_workload_are_noted() {
     assert_eq!((owners[0].healing, owners[0].tool.writes_templates()), (Healing::No, false));
 }
 
-/// C25, C81. Otherwise a change that was put back would be reported as done, or a scaling as put back.
+/// Otherwise a change that was put back would be reported as done, or a scaling as put back.
 #[test]
 fn c25_c81_another_template_at_a_later_generation_is_overwritten() {
     let ours = web(|o| {

@@ -229,8 +229,11 @@ fn operators(workload: &Object) -> Vec<Claim> {
 
 /// Claim and object → owner.
 pub fn owner(claim: Claim, workload: &Object, looked: &Looked) -> Owner {
+    let kustomized = claim.object.as_ref().is_some_and(|o| o.kind == "Kustomization");
+    let controls =
+        |o: &Named| workload.controller().is_some_and(|c| (c.kind, c.name) == (o.kind.clone(), o.name.clone()));
     let (healing, why) = match (claim.tool, looked) {
-        (Tool::Operator, _) if claim.sign.ends_with("as the controller") => {
+        (Tool::Operator, _) if claim.object.as_ref().is_some_and(controls) => {
             (Healing::Yes, "a controller reconciles what it owns".to_string())
         }
         (Tool::Operator, _) => (Healing::Unknown, "whether it reconciles is not known".into()),
@@ -239,11 +242,11 @@ pub fn owner(claim: Claim, workload: &Object, looked: &Looked) -> Owner {
             (Healing::Unknown, "kapp writes only when it is called, but a kapp-controller may call it".into())
         }
         (Tool::Hpa | Tool::Vpa, _) => (Healing::No, "it does not write the template".into()),
-        (Tool::Flux, _) if exempt(workload).is_some() => {
-            (Healing::No, format!("{} on the workload exempts it", exempt(workload).unwrap_or_default()))
+        (Tool::Flux, _) if kustomized && let Some(by) = exempt(workload) => {
+            (Healing::No, format!("{by} on the workload exempts it"))
         }
-        (_, Looked::Found(object)) if claim.tool == Tool::ArgoCd => application(object),
-        (_, Looked::Found(object)) => reconciled(object, workload),
+        (Tool::ArgoCd, Looked::Found(object)) => application(object),
+        (Tool::Flux, Looked::Found(object)) => reconciled(object, workload),
         (_, Looked::Absent) => (Healing::Unknown, "it is not in this cluster, another one's may be meant".into()),
         (_, Looked::Unknown(why)) => (Healing::Unknown, why.clone()),
     };
@@ -254,7 +257,7 @@ pub fn owner(claim: Claim, workload: &Object, looked: &Looked) -> Owner {
     Owner { tool: claim.tool, object, healing, sign: claim.sign, why }
 }
 
-/// Labels and annotations by which Flux leaves one object alone.
+/// Labels and annotations by which a Kustomization leaves one object alone.
 fn exempt(workload: &Object) -> Option<String> {
     let ways = [
         ("kustomize.toolkit.fluxcd.io/reconcile", &["disabled"][..]),

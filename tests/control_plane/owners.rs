@@ -85,7 +85,7 @@ fn put_back(namespace: &Namespace) {
     namespace.at(DEPLOYMENTS, "web").apply("argocd-controller", &body).ok();
 }
 
-/// C25. Without this an undo would be written that a controller takes back, and called done.
+/// Without this an undo would be written that a controller takes back, and called done.
 #[test]
 fn c25_known_self_healers_are_refused_without_a_write() {
     let namespace = ControlPlane::main().namespace("healed");
@@ -176,7 +176,7 @@ fn an_owner_that_may_not_be_read_is_warned_of() {
     assert!(unread.contains("horizontalpodautoscalers"), "an autoscaler could not be looked for: {unread}");
 }
 
-/// C25. Without this a wait that sees the old template come back would end in success: the rollout of it is done, too.
+/// Without this a wait that sees the old template come back would end in success: the rollout of it is done, too.
 #[test]
 fn c25_a_put_back_during_the_wait_fails_and_names_the_manager() {
     let namespace = ControlPlane::main().namespace("put-back");
@@ -217,7 +217,7 @@ fn settling(namespace: &Namespace, arguments: &[&str], act: impl FnOnce()) -> (i
     (child.wait().expect("it ends").code().unwrap_or(-1), said)
 }
 
-/// C25, C81. Without this an undo would be called done seconds before it is put back; and that nothing is said after it
+/// Without this an undo would be called done seconds before it is put back; and that nothing is said after it
 /// would be taken for good.
 #[test]
 fn c81_a_put_back_within_the_settle_time_is_no_success() {
@@ -244,7 +244,7 @@ fn c81_scaling_within_the_settle_time_is_no_put_back() {
     assert_eq!(code, 0, "{said}");
 }
 
-/// C81. Without this Pods that come up and break a moment later would be a success.
+/// Without this Pods that come up and break a moment later would be a success.
 #[test]
 fn c81_pods_that_do_not_stay_ready_are_no_success() {
     let namespace = ControlPlane::main().namespace("unstable");
@@ -312,7 +312,7 @@ fn helm_and_autoscalers_are_told_and_secrets_stay_closed() {
     assert_eq!(writes(&namespace), [""; 0]);
 }
 
-/// C28. Without this the command that a refusal prints would fail, or act on another cluster's workload of that name.
+/// Without this the command that a refusal prints would fail, or act on another cluster's workload of that name.
 #[test]
 fn c28_the_command_for_a_paused_workload_hits_the_same_object() {
     let namespace = ControlPlane::main().namespace("resume");
