@@ -14,6 +14,7 @@ mod history;
 mod laws;
 mod layers;
 mod node;
+mod owners;
 mod policy;
 mod readme;
 mod references;

@@ -54,12 +54,20 @@ fn with(mut document: Value, members: &Value) -> Value {
     document
 }
 
+fn owner() -> Value {
+    json!({
+        "tool": "argo-cd", "object": {"kind": "Application", "namespace": "argocd", "name": "web"}, "healing": "yes",
+        "known": "annotation; automated", "says": "it puts it back",
+    })
+}
+
 fn checked() -> Value {
     with(
         history(),
         &json!({
             "kind": "Check", "target": 1, "safe": false, "grade": "none", "undo": "planned",
-            "alsoReading": {"ConfigMap/settings": ["deployment/worker"]}, "exitCode": 3,
+            "alsoReading": {"ConfigMap/settings": ["deployment/worker"]}, "owners": [owner()], "ownersUnread": [],
+            "exitCode": 3,
         }),
     )
 }
@@ -75,10 +83,10 @@ fn rolled_back() -> Value {
                 {"reference": "Secret/db", "verdict": "same", "action": "keep", "grade": "proof"},
             ],
             "podsPlanned": {"start": 2, "stay": 0, "go": 3}, "refusals": [], "waysOn": [], "lookedIn": [],
-            "notLookedIn": [], "alsoReading": {},
+            "notLookedIn": [], "alsoReading": {}, "owners": [owner()], "ownersUnread": ["not allowed"],
             "patch": [{"op": "test", "path": "/metadata/uid", "value": "u-0"}],
             "written": [{"object": "Deployment/web", "uid": "u-0", "resourceVersion": "80"}],
-            "timeline": [{"at": NOW, "what": "planned"}], "outcome": "done", "exitCode": 0,
+            "timeline": [{"at": NOW, "what": "planned"}], "overwritten": null, "outcome": "done", "exitCode": 0,
         }),
     )
 }
@@ -109,8 +117,15 @@ fn saved() -> Value {
     )
 }
 
-fn documents() -> [Value; 5] {
-    [history(), checked(), rolled_back(), refused(), saved()]
+fn put_back() -> Value {
+    let digest = format!("sha256:{}", &DIGEST[4..]);
+    let by =
+        json!({"by": ["argocd-controller"], "generation": 4, "planned": digest, "live": digest, "differs": ["/spec"]});
+    with(rolled_back(), &json!({"overwritten": by, "outcome": "failed", "exitCode": 4}))
+}
+
+fn documents() -> [Value; 6] {
+    [history(), checked(), rolled_back(), refused(), put_back(), saved()]
 }
 
 /// Otherwise the planted faults below could be refused for another reason than their own. The second round is through
@@ -178,6 +193,11 @@ fn planted_faults_are_refused() {
         (rolled_back(), "/patch/0/path", json!("/spec/replicas")),
         (rolled_back(), "/written/0/object", json!("Secret/db")),
         (rolled_back(), "/timeline", json!([])),
+        (put_back(), "/outcome", json!("timed-out")),
+        (put_back(), "/overwritten/planned", json!(DIGEST)),
+        (put_back(), "/overwritten/differs", json!([])),
+        (put_back(), "/owners/0/tool", json!("kubectl")),
+        (put_back(), "/owners/0/healing", json!("perhaps")),
         (refused(), "/refusals", json!([])),
         (refused(), "/refusals/0/code", json!("because")),
         (refused(), "/waysOn/0/id", json!("pray")),
@@ -270,6 +290,8 @@ fn the_schemas_words_are_the_programs() {
         ("core/policy.rs", "Code", "/$defs/refusal/properties/code/enum"),
         ("core/policy.rs", "Action", "/$defs/action/enum"),
         ("core/recovery.rs", "Grade", "/$defs/grade/enum"),
+        ("core/owners.rs", "Tool", "/$defs/owners/items/properties/tool/enum"),
+        ("core/owners.rs", "Healing", "/$defs/owners/items/properties/healing/enum"),
         ("core/observed.rs", "Origin", "/$defs/origin/enum"),
         ("core/references.rs", "Read", "/$defs/use/properties/read/enum"),
     ];

@@ -84,7 +84,7 @@ pub enum Verb {
     Check(Check),
     /// Roll back with known configuration
     #[command(
-        after_help = "Examples:\n  kubectl saferollback undo web --to-revision 3 --dry-run=client\n  kubectl saferollback undo web --to-revision 3\n  kubectl saferollback undo web --to-revision 3 --use settings=old.yaml\n\nExit codes: 0 done or nothing to do, 1 could not, 2 usage, 3 refused,\n4 the rollout failed or timed out, 5 the workload changed since the plan,\n130/143 interrupted."
+        after_help = "Examples:\n  kubectl saferollback undo web --to-revision 3 --dry-run=client\n  kubectl saferollback undo web --to-revision 3\n  kubectl saferollback undo web --to-revision 3 --use settings=old.yaml\n\nExit codes: 0 done or nothing to do, 1 could not, 2 usage, 3 refused,\n4 the rollout failed or timed out, or was put back,\n5 the workload changed since the plan, 130/143 interrupted."
     )]
     Undo(Undo),
     /// Save configuration as immutable snapshots
@@ -187,6 +187,13 @@ pub struct Undo {
     /// How long to wait in all, as 90s or 5m, 0 for ever; default: the progress deadline, restarting with progress
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub timeout: Option<Duration>,
+    /// How long the new state must hold after the rollout, as 10s, 0 for not at all; default: 10s where somebody else
+    /// may put the old one back, else 0
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub settle: Option<Duration>,
+    /// Roll back although a GitOps tool or an operator is known to put it back
+    #[arg(long)]
+    pub allow_managed: bool,
     /// Do not ask
     #[arg(short, long)]
     pub yes: bool,

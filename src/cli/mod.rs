@@ -107,10 +107,11 @@ async fn verb(cli: &Cli) -> Result<u8, Failure> {
                 }
                 output => print(&document, output)?,
             }
-            match &document.outcome {
-                Outcome::Check(check) => Ok(check.exit_code),
-                _ => Ok(0),
+            let Outcome::Check(check) = &document.outcome else { return Ok(0) };
+            for owner in &check.owners {
+                ui::err(&format!("Note: {}\n", escape(&owner.says)));
             }
+            Ok(check.exit_code)
         }
         Verb::Undo(args) => undo_verb(cli, args).await,
         Verb::Snapshot(args::Snapshot::Create(args)) => snapshot_create(cli, args).await,
@@ -171,6 +172,9 @@ async fn undo_verb(cli: &Cli, args: &args::Undo) -> Result<u8, Failure> {
         },
         wait: args.wait,
         timeout: args.timeout,
+        settle: args.settle,
+        // Objects for a repository are what an owner is given: nothing is written then.
+        allow_managed: args.allow_managed || (!writes && args.output == Some(Output::Yaml)),
         typed: typed(&cli.connection, &args.target),
         words: args.target.workload.clone(),
     };

@@ -133,6 +133,10 @@ impl Voice for Speaker {
         err(&format!("Warning: {}\n", escape(line)));
     }
 
+    fn note(&mut self, line: &str) {
+        err(&format!("Note: {}\n", escape(line)));
+    }
+
     fn fail(&mut self, line: &str, reasons: &[String]) {
         err(&format!("error: {}\n", escape(line)));
         for reason in reasons {

@@ -97,6 +97,10 @@ pub fn plan(document: &Document, plan: &Plan, wide: bool, width: Option<usize>) 
     if !untouched.is_empty() {
         screen.hanging("Untouched ", &untouched.join(". "));
     }
+    for owner in &plan.owners.owners {
+        let label = if owner.tool.writes_templates() { "Owned by  " } else { "Scaled by " };
+        screen.hanging(label, &format!("{}, which {}", owner.title(), owner.deed()));
+    }
     if !plan.falls_out.is_empty() {
         let numbers: Vec<String> = plan.falls_out.iter().map(u64::to_string).collect();
         let word = if numbers.len() == 1 { "revision" } else { "revisions" };

@@ -34,10 +34,19 @@ pub enum Resource {
     Events,
     CronJobs,
     Jobs,
+    /// The five below belong to who else writes a workload; only the autoscaler is part of Kubernetes itself.
+    HorizontalPodAutoscalers,
+    VerticalPodAutoscalers,
+    /// Of Argo CD.
+    Applications,
+    /// Of Flux.
+    Kustomizations,
+    /// Of Flux.
+    HelmReleases,
 }
 
 impl Resource {
-    pub const ALL: [Resource; 11] = [
+    pub const ALL: [Resource; 16] = [
         Resource::Deployments,
         Resource::StatefulSets,
         Resource::DaemonSets,
@@ -49,6 +58,11 @@ impl Resource {
         Resource::Events,
         Resource::CronJobs,
         Resource::Jobs,
+        Resource::HorizontalPodAutoscalers,
+        Resource::VerticalPodAutoscalers,
+        Resource::Applications,
+        Resource::Kustomizations,
+        Resource::HelmReleases,
     ];
 
     /// The word of the URL and of messages.
@@ -65,6 +79,11 @@ impl Resource {
             Resource::Events => "events",
             Resource::CronJobs => "cronjobs",
             Resource::Jobs => "jobs",
+            Resource::HorizontalPodAutoscalers => "horizontalpodautoscalers",
+            Resource::VerticalPodAutoscalers => "verticalpodautoscalers",
+            Resource::Applications => "applications",
+            Resource::Kustomizations => "kustomizations",
+            Resource::HelmReleases => "helmreleases",
         }
     }
 
@@ -81,15 +100,16 @@ impl Resource {
             Resource::Events => "Event",
             Resource::CronJobs => "CronJob",
             Resource::Jobs => "Job",
+            Resource::HorizontalPodAutoscalers => "HorizontalPodAutoscaler",
+            Resource::VerticalPodAutoscalers => "VerticalPodAutoscaler",
+            Resource::Applications => "Application",
+            Resource::Kustomizations => "Kustomization",
+            Resource::HelmReleases => "HelmRelease",
         }
     }
 
     pub fn api_version(self) -> &'static str {
-        match self.root() {
-            "/apis/apps/v1" => "apps/v1",
-            "/apis/batch/v1" => "batch/v1",
-            _ => "v1",
-        }
+        self.root().trim_start_matches("/apis/").trim_start_matches("/api/")
     }
 
     /// The path of the API that serves it.
@@ -101,6 +121,11 @@ impl Resource {
             | Resource::ReplicaSets
             | Resource::ControllerRevisions => "/apis/apps/v1",
             Resource::CronJobs | Resource::Jobs => "/apis/batch/v1",
+            Resource::HorizontalPodAutoscalers => "/apis/autoscaling/v2",
+            Resource::VerticalPodAutoscalers => "/apis/autoscaling.k8s.io/v1",
+            Resource::Applications => "/apis/argoproj.io/v1alpha1",
+            Resource::Kustomizations => "/apis/kustomize.toolkit.fluxcd.io/v1",
+            Resource::HelmReleases => "/apis/helm.toolkit.fluxcd.io/v2",
             Resource::Pods | Resource::ConfigMaps | Resource::Secrets | Resource::Events => "/api/v1",
         }
     }

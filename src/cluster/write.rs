@@ -11,11 +11,12 @@ use crate::cluster::exchange::{Answer, Asked, Broken, Cause, Refused, path, requ
 use crate::cluster::read::{ReadError, Resource, object};
 use crate::core::object::Object;
 
-/// The field manager of everything we write.
-pub const FIELD_MANAGER: &str = "kubectl-saferollback";
+/// The field manager of everything we write. It does not begin with `kubectl`: Flux takes all fields of such managers
+/// away at its next apply, so that nobody could tell any more who wrote (fluxcd/kustomize-controller#982).
+pub const FIELD_MANAGER: &str = "saferollback";
 /// That of annotations put on an object of ours later. An owner's time moves with each of its writes, and that of a
 /// snapshot's `immutable` must stay the creation's: it is what proves for how long it has been so.
-pub const ANNOTATOR: &str = "kubectl-saferollback-annotate";
+pub const ANNOTATOR: &str = "saferollback-annotate";
 
 /// Who forbade a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ pub mod judged;
 pub mod ladder;
 pub mod object;
 pub mod observed;
+pub mod owners;
 pub mod patch;
 pub mod pin;
 pub mod plan;

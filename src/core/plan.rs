@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::core::history::{self, History, NoSuchRevision, Revision, Trail};
 use crate::core::object::Object;
 use crate::core::observed::{Lookup, Observed};
+use crate::core::owners::{self, Owners};
 use crate::core::pin;
 use crate::core::policy::{self, Action, Code, Config, Decision, Rules};
 use crate::core::record::Held;
@@ -63,6 +64,8 @@ pub struct Plan {
     pub rules: Rules,
     /// `maxUnavailable 0, maxSurge 1`, or `Recreate`.
     pub strategy: String,
+    /// Who else writes the workload; see [`Plan::owned`].
+    pub owners: Owners,
 }
 
 /// Which revision is meant: `None` or 0 is the previous one.
@@ -151,6 +154,7 @@ pub fn make(seen: &Observed, history: &History, target: Judged, rules: &Rules) -
         also_reading,
         rules: rules.clone(),
         strategy: strategy(workload),
+        owners: Owners::default(),
         target,
     }
 }
@@ -238,7 +242,7 @@ fn refusal_message(code: Code, judgement: &Judgement, revision: u64) -> String {
         Code::Missing => format!("{name} does not exist, so a new Pod of revision {revision} would not start"),
         Code::KeyMissing => format!("{name} lacks a key that revision {revision} needs, so a new Pod would not start"),
         Code::Unreadable => format!("{name} could not be read"),
-        Code::Paused | Code::Terminating | Code::DryRunDenied => code.word().into(),
+        Code::Paused | Code::Terminating | Code::Managed | Code::DryRunDenied => code.word().into(),
     }
 }
 
@@ -362,6 +366,21 @@ impl Plan {
             names.insert((Kind::ConfigMap, snapshot.source.clone()), snapshot.name.clone());
         }
         self.template = pin::pin(&self.target.revision.template, &names);
+    }
+
+    /// Takes in who else writes the workload. Whoever is known to put back what others write is a reason to refuse, unless
+    /// that is `allowed`.
+    pub fn owned(&mut self, owners: Owners, allowed: bool) {
+        if !allowed && !self.nothing_to_do {
+            let refusal = |owner: &owners::Owner| Refusal {
+                code: Code::Managed,
+                reference: None,
+                verdict: None,
+                message: owner.refusal(),
+            };
+            self.refusals.splice(0..0, owners.healers().map(refusal));
+        }
+        self.owners = owners;
     }
 
     pub fn refused(&self) -> bool {

@@ -56,6 +56,7 @@ pub enum Code {
     Unreadable,
     Paused,
     Terminating,
+    Managed,
     DryRunDenied,
 }
 
@@ -73,6 +74,7 @@ impl Code {
             Code::Unreadable => "unreadable",
             Code::Paused => "paused",
             Code::Terminating => "terminating",
+            Code::Managed => "managed",
             Code::DryRunDenied => "dry-run-denied",
         }
     }

@@ -14,6 +14,7 @@ use crate::core::evidence;
 use crate::core::history::{CHANGE_CAUSE, History};
 use crate::core::object::Object;
 use crate::core::observed::{Observed, PastEnd};
+use crate::core::owners;
 use crate::core::plan::{Judged, Plan};
 use crate::core::policy::Action;
 use crate::core::recovery::Grade;
@@ -224,6 +225,8 @@ pub struct Check {
     /// `planned` or `refused`: what `undo` would do.
     pub undo: &'static str,
     pub also_reading: BTreeMap<String, BTreeSet<String>>,
+    pub owners: Vec<OwnerLine>,
+    pub owners_unread: Vec<String>,
     pub exit_code: u8,
 }
 
@@ -240,10 +243,15 @@ pub struct Undo {
     pub looked_in: Vec<String>,
     pub not_looked_in: Vec<String>,
     pub also_reading: BTreeMap<String, BTreeSet<String>>,
+    pub owners: Vec<OwnerLine>,
+    /// Kinds that may hold owners and could not be read.
+    pub owners_unread: Vec<String>,
     /// The JSON patch on the workload, as sent.
     pub patch: Value,
     pub written: Vec<WrittenObject>,
     pub timeline: Vec<Moment>,
+    /// Who wrote another template before the rollout was done and had settled.
+    pub overwritten: Option<Overwritten>,
     pub outcome: &'static str,
     pub exit_code: u8,
 }
@@ -273,6 +281,34 @@ pub struct Refusal {
     pub reference: Option<String>,
     pub verdict: Option<&'static str>,
     pub message: String,
+}
+
+/// Who else writes the workload.
+#[derive(Clone, Debug, Serialize)]
+pub struct OwnerLine {
+    pub tool: &'static str,
+    pub object: Option<OwnerObject>,
+    pub healing: &'static str,
+    pub known: String,
+    /// All of it in a sentence.
+    pub says: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct OwnerObject {
+    pub kind: String,
+    /// Null where it is not known.
+    pub namespace: Option<String>,
+    pub name: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Overwritten {
+    pub by: Vec<String>,
+    pub generation: i64,
+    pub planned: String,
+    pub live: String,
+    pub differs: Vec<String>,
 }
 
 /// A way on that can work here: a stable id, and the command to type.
@@ -537,6 +573,36 @@ pub fn actions(plan: &Plan) -> Vec<ActionLine> {
             }
         })
         .collect()
+}
+
+/// Who else writes the workload, in the plan's order.
+pub fn owners(plan: &Plan) -> Vec<OwnerLine> {
+    let object = |named: &owners::Named| OwnerObject {
+        kind: named.kind.clone(),
+        namespace: Some(named.namespace.clone()).filter(|n| !n.is_empty()),
+        name: named.name.clone(),
+    };
+    let line = |owner: &owners::Owner| OwnerLine {
+        tool: owner.tool.word(),
+        object: owner.object.as_ref().map(object),
+        healing: owner.healing.word(),
+        known: format!("{}; {}", owner.sign, owner.why),
+        says: owner.sentence(),
+    };
+    plan.owners.owners.iter().map(line).collect()
+}
+
+impl Overwritten {
+    pub fn of(other: &owners::Overwritten) -> Overwritten {
+        let digest = |hex: &str| format!("sha256:{hex}");
+        Overwritten {
+            by: other.by.clone(),
+            generation: other.generation,
+            planned: digest(&other.ours),
+            live: digest(&other.theirs),
+            differs: other.differs.clone(),
+        }
+    }
 }
 
 /// Where contents were looked for, and with what result: "not found", "expired" and "not looked in" differ.

@@ -23,7 +23,7 @@ pub async fn run(
     revision: Option<u64>,
     now: Timestamp,
 ) -> Result<Document, Failure> {
-    let Observation { seen, history, mut judged } = scene.observe(target, now).await?;
+    let Observation { seen, history, mut judged, owners } = scene.observe_owned(target, now).await?;
     let chosen = plan::choose(&history, &seen.workload, revision).map_err(Failure::NoRevision)?.number;
     judged.retain(|j| j.revision.number == chosen);
     let Some(target) = judged.first().cloned() else {
@@ -32,13 +32,16 @@ pub async fn run(
     let failing = target.failing();
     let grade = target.references.iter().map(|j| kept_grade(j.verdict)).min().unwrap_or(Grade::Proof);
     let grade = if failing { Grade::None } else { grade };
-    let plan = plan::make(&seen, &history, target, &Rules::default());
+    let mut plan = plan::make(&seen, &history, target, &Rules::default());
+    plan.owned(owners, false);
     let outcome = Outcome::Check(Check {
         target: chosen,
         safe: grade > Grade::None,
         grade: grade.word(),
         undo: if plan.refused() { "refused" } else { "planned" },
         also_reading: BTreeMap::clone(&plan.also_reading),
+        owners: report::owners(&plan),
+        owners_unread: plan.owners.unread.clone(),
         exit_code: if grade > Grade::None { 0 } else { 3 },
     });
     let mut document = Document::new(DocumentKind::Check, &seen, &history, &judged, outcome);

@@ -17,7 +17,7 @@ pub async fn run(
     revision: Option<u64>,
     now: Timestamp,
 ) -> Result<Document, Failure> {
-    let Observation { seen, history, mut judged } = scene.observe(target, now).await?;
+    let Observation { seen, history, mut judged, .. } = scene.observe(target, now).await?;
     if let Some(asked) = revision {
         let number = history.find(asked).map_err(Failure::NoRevision)?.number;
         judged.retain(|j| j.revision.number == number);

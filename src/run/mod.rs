@@ -3,6 +3,7 @@
 pub mod check;
 pub mod history;
 pub mod observe;
+mod owners;
 mod recorded;
 pub mod snapshot;
 pub mod travel;
@@ -65,6 +66,7 @@ pub trait Voice {
     /// kubectl's waiting sentences.
     fn progress(&mut self, line: &str);
     fn warn(&mut self, line: &str);
+    fn note(&mut self, line: &str);
     /// Why the run ends with a failure, and what else is known of it.
     fn fail(&mut self, line: &str, reasons: &[String]);
     fn phase(&mut self, phase: Phase);

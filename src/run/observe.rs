@@ -13,11 +13,12 @@ use crate::core::evidence;
 use crate::core::history::{self, History};
 use crate::core::object::Object;
 use crate::core::observed::{Domain, Key, Lookup, Observed, Origin, Past, PastEnd, Version, numbers_are_sound};
+use crate::core::owners::Owners;
 use crate::core::plan::{self, Judged};
 use crate::core::record::Records;
 use crate::core::references::{self, Kind};
 use crate::core::workload::{Kind as WorkloadKind, Target};
-use crate::run::{Failure, Scene, Source, travel};
+use crate::run::{Failure, Scene, Source, owners, travel};
 
 const PODS: Select<'static> = Select::Fields("involvedObject.kind=Pod");
 const RECORDS: Select<'static> = Select::Labels("saferollback.dev/kind=record");
@@ -29,6 +30,8 @@ pub struct Observation {
     pub history: History,
     /// Every revision, ascending by number.
     pub judged: Vec<Judged>,
+    /// Empty unless they were asked for.
+    pub owners: Owners,
 }
 
 fn workloads(kind: WorkloadKind) -> Resource {
@@ -145,15 +148,25 @@ impl Scene {
 
     /// Reads what the verdicts of `target` need. `now` is the clock of a live run; a dump's is its newest time.
     pub async fn observe(&self, target: Option<&Target>, now: Timestamp) -> Result<Observation, Failure> {
+        self.observe_with(target, now, false).await
+    }
+
+    /// And who else writes the workload: for what ends in a write, or speaks of one.
+    pub async fn observe_owned(&self, target: Option<&Target>, now: Timestamp) -> Result<Observation, Failure> {
+        self.observe_with(target, now, true).await
+    }
+
+    async fn observe_with(&self, target: Option<&Target>, now: Timestamp, owned: bool) -> Result<Observation, Failure> {
         let (workload, first_config_maps, first_secrets) =
             tokio::join!(self.workload(target), self.probe(Resource::ConfigMaps), self.probe(Resource::Secrets));
         let workload = workload?;
         let selector = selector(&workload);
-        let (replica_sets, pods, events, records) = tokio::join!(
+        let (replica_sets, pods, events, records, owners) = tokio::join!(
             self.list(Resource::ReplicaSets, Select::Labels(&selector)),
             self.list(Resource::Pods, Select::All),
             self.list(Resource::Events, PODS),
-            self.list(Resource::ConfigMaps, RECORDS)
+            self.list(Resource::ConfigMaps, RECORDS),
+            async { if owned { owners::of(self, &workload).await } else { Owners::default() } }
         );
         let replica_sets = replica_sets?;
         let mut history = history::read(&workload, &replica_sets.items);
@@ -203,7 +216,7 @@ impl Scene {
                 plan::judge(&seen, &history)
             }
         };
-        Ok(Observation { seen, history, judged })
+        Ok(Observation { seen, history, judged, owners })
     }
 
     /// Where the first probe was refused (RBAC by resourceNames), one more step of lists closes the check from the

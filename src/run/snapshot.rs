@@ -39,7 +39,7 @@ pub async fn create(
     voice: &mut dyn Voice,
     now: Timestamp,
 ) -> Result<Document, Failure> {
-    let Observation { seen, history, mut judged } = scene.observe(target, now).await?;
+    let Observation { seen, history, mut judged, .. } = scene.observe(target, now).await?;
     match which {
         Which::All => {}
         Which::One(asked) => {

@@ -30,7 +30,7 @@ use crate::run::observe::Observation;
 use crate::run::recorded::{self, Whose};
 use crate::run::wait::{self, Ended};
 use crate::run::{Failure, Phase, Scene, Source, Voice};
-use crate::run::{ways, writes};
+use crate::run::{owners, ways, writes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DryRun {
@@ -48,6 +48,10 @@ pub struct Request {
     pub wait: bool,
     /// `None`: the workload's progress deadline, restarting with progress.
     pub timeout: Option<Duration>,
+    /// How long the new state must hold; `None`: as long as the owners ask for, see [`owners::settle`].
+    pub settle: Option<Duration>,
+    /// Write although somebody is known to put it back.
+    pub allow_managed: bool,
     /// The connection flags as typed, repeated in every command that we print.
     pub typed: Vec<String>,
     /// The workload as typed.
@@ -73,16 +77,25 @@ pub async fn run(
     voice: &mut dyn Voice,
     now: Timestamp,
 ) -> Result<Undone, Failure> {
-    let Observation { mut seen, history, mut judged } = scene.observe(target, now).await?;
+    let Observation { mut seen, history, mut judged, owners } = scene.observe_owned(target, now).await?;
     let chosen = plan::choose(&history, &seen.workload, request.revision);
     let chosen = chosen.map_err(Failure::NoRevision)?.number;
     judged.retain(|j| j.revision.number == chosen);
     let Some(target) = judged.first().cloned() else {
         return Err(Failure::NoRevision(NoSuchRevision::Unknown { asked: chosen, numbers: history.numbers() }));
     };
-    let plan = plan::make(&seen, &history, target, &request.rules);
-    let mut run =
-        Run { request, history: &history, plan, pods: None, timeline: Vec::new(), written: Vec::new(), voice };
+    let mut plan = plan::make(&seen, &history, target, &request.rules);
+    plan.owned(owners, request.allow_managed);
+    let mut run = Run {
+        request,
+        history: &history,
+        plan,
+        pods: None,
+        timeline: Vec::new(),
+        written: Vec::new(),
+        overwritten: None,
+        voice,
+    };
     run.moment("planned");
 
     if let Source::Live(cluster) = &scene.source {
@@ -96,6 +109,7 @@ pub async fn run(
     }
     let planned = run.document(&seen, run.kind(), "planned", 0);
     run.voice.plan(&planned, &run.plan);
+    owners::say(&run.plan, run.voice);
     if run.plan.refused() {
         return Ok(run.end(&seen, "refused", 3));
     }
@@ -120,6 +134,7 @@ struct Run<'a> {
     pods: Option<u64>,
     timeline: Vec<Moment>,
     written: Vec<WrittenObject>,
+    overwritten: Option<report::Overwritten>,
     voice: &'a mut dyn Voice,
 }
 
@@ -393,7 +408,8 @@ impl Run<'_> {
         stale: Option<String>,
         outcome: &'static str,
     ) -> Result<Undone, Failure> {
-        let ended = wait::deployment(cluster, patched, stale, self.request.timeout, self.voice).await?;
+        let settle = owners::settle(&self.plan, self.request.settle);
+        let ended = wait::deployment(cluster, patched, stale, self.request.timeout, settle, self.voice).await?;
         match ended {
             Ended::Done(line) => {
                 self.moment("rolled out");
@@ -413,6 +429,13 @@ impl Run<'_> {
                         Ok(self.end(seen, "failed", 4))
                     }
                 }
+            }
+            Ended::Overwritten(other, mut sizes) => {
+                sizes.insert(0, other.detail());
+                self.moment(format!("{}, generation {}", other.line(), other.generation));
+                self.voice.fail(&other.line(), &sizes);
+                self.overwritten = Some(report::Overwritten::of(&other));
+                Ok(self.end(seen, "failed", 4))
             }
             Ended::Failed(line, reasons) => {
                 self.voice.fail(&line, &reasons);
@@ -513,9 +536,12 @@ impl Run<'_> {
             looked_in: report::looked_in(seen, plan),
             not_looked_in: if plan.refused() { ways::not_looked_in(plan) } else { Vec::new() },
             also_reading: plan.also_reading.clone(),
+            owners: report::owners(plan),
+            owners_unread: plan.owners.unread.clone(),
             patch: patch::workload(&seen.workload, plan),
             written: self.written.clone(),
             timeline: self.timeline.clone(),
+            overwritten: self.overwritten.clone(),
             outcome,
             exit_code,
         };

@@ -9,7 +9,9 @@ use crate::cluster::read::{Resource, Select};
 use crate::cluster::watch::Event;
 use crate::core::history;
 use crate::core::object::Object;
+use crate::core::owners::{self, Overwritten};
 use crate::core::rollout::{self, Progress};
+use crate::run::owners::sizes;
 use crate::run::{Failure, Voice};
 
 /// Kubernetes' default of `progressDeadlineSeconds`.
@@ -17,6 +19,8 @@ const PROGRESS_DEADLINE: u64 = 600;
 
 pub enum Ended {
     Done(String),
+    /// Somebody wrote another template; and the ReplicaSets at that time.
+    Overwritten(Overwritten, Vec<String>),
     Failed(String, Vec<String>),
     TimedOut(String, Vec<String>),
 }
@@ -31,7 +35,8 @@ pub fn is_done(workload: &Object, generation: i64) -> bool {
 }
 
 /// Watches from the object that our patch returned. `timeout` is for the whole wait; without it the workload's progress
-/// deadline counts, from the last sign of progress on.
+/// deadline counts, from the last sign of progress on. Done is what is rolled out and stays so for `settle`; a shorter
+/// `timeout` cuts that short.
 ///
 /// # Errors
 /// When the cluster cannot be read any more.
@@ -40,6 +45,7 @@ pub async fn deployment(
     patched: &Object,
     stale: Option<String>,
     timeout: Option<Duration>,
+    settle: Duration,
     voice: &mut dyn Voice,
 ) -> Result<Ended, Failure> {
     let (namespace, name) = (patched.namespace(), patched.name());
@@ -51,12 +57,35 @@ pub async fn deployment(
     let end = timeout.filter(|t| !t.is_zero()).and_then(|t| start.checked_add(t));
     let mut progressed = start;
     let mut said = String::new();
+    // Since when it is rolled out, at which generation, and the sentence that says so.
+    let mut held: Option<(Instant, i64, String)> = None;
     let mut now = patched.clone();
     loop {
         let mut watch = cluster.watch(Resource::Deployments, namespace, Select::Name(name), now.version()).await?;
         loop {
-            match rollout::deployment(&now, generation, stale.as_deref()) {
-                Progress::Done(line) => return Ok(Ended::Done(line)),
+            if let Some(other) = owners::overwritten(patched, &now) {
+                return Ok(Ended::Overwritten(other, sizes(cluster, &now).await));
+            }
+            let at = now.int_at("/metadata/generation").unwrap_or(0);
+            let progress = rollout::deployment(&now, generation, stale.as_deref());
+            if let (Some((_, before, _)), Progress::Waiting(line)) = (&held, &progress) {
+                // Scaled meanwhile: that is another rollout's beginning. Else nobody asked for it.
+                if *before == at {
+                    let line = format!("deployment {name:?} was rolled out and did not stay so: {line}");
+                    return Ok(Ended::Failed(line, trouble(cluster, &now).await));
+                }
+                held = None;
+            }
+            match progress {
+                Progress::Done(line) if settle.is_zero() => return Ok(Ended::Done(line)),
+                Progress::Done(line) => {
+                    if held.is_none() {
+                        voice.progress(&format!(
+                            "deployment {name:?} is rolled out; {settle:?} to see that it stays..."
+                        ));
+                        held = Some((Instant::now(), at, line));
+                    }
+                }
                 Progress::Failed(line) => return Ok(Ended::Failed(line, trouble(cluster, &now).await)),
                 Progress::Waiting(line) if line != said => {
                     voice.progress(&line);
@@ -65,7 +94,9 @@ pub async fn deployment(
                 }
                 Progress::Waiting(_) => {}
             }
+            let settled = held.as_ref().and_then(|(since, _, _)| since.checked_add(settle));
             let deadline = match (end, timeout) {
+                _ if settled.is_some() => settled.min(end.or(settled)),
                 (Some(end), _) => Some(end),
                 (None, Some(_)) => None,
                 (None, None) => progressed.checked_add(patience),
@@ -74,6 +105,9 @@ pub async fn deployment(
                 Some(deadline) => match tokio::time::timeout_at(deadline, watch.next()).await {
                     Ok(next) => next,
                     Err(_) => {
+                        if let Some((_, _, line)) = held {
+                            return Ok(Ended::Done(line));
+                        }
                         let line = format!("timed out waiting for deployment {name:?}: {said}");
                         return Ok(Ended::TimedOut(line, trouble(cluster, &now).await));
                     }

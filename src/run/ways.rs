@@ -6,21 +6,55 @@ use crate::core::policy::Code;
 use crate::core::report::WayOn;
 use crate::run::undo::Request;
 
+const ALLOW_MANAGED: &str = "--allow-managed";
+
 /// Only what can work here.
 pub fn ways_on(plan: &Plan, request: &Request) -> Vec<WayOn> {
     if !plan.refused() {
         return Vec::new();
     }
+    let refused = |code: Code| plan.refusals.iter().filter(move |r| r.code == code);
+    let managed = refused(Code::Managed).next().is_some();
     let command = |more: &[String]| {
         let mut argv: Vec<String> = ["kubectl", "saferollback", "undo"].map(String::from).to_vec();
         argv.extend(request.words.iter().cloned());
         argv.extend(["--to-revision".to_string(), plan.to.to_string()]);
         argv.extend(request.typed.iter().cloned());
         argv.extend(more.iter().cloned());
+        // Whatever else is chosen, what somebody would put back leads to objects for the repository.
+        if managed && !more.iter().any(|m| m == ALLOW_MANAGED) {
+            argv.extend(["--dry-run=client", "-o", "yaml"].map(String::from));
+        }
         argv
     };
-    let refused = |code: Code| plan.refusals.iter().filter(move |r| r.code == code);
     let mut ways = Vec::new();
+    let from_files = request.typed.iter().any(|word| word == "--from-file");
+    if refused(Code::Paused).next().is_some()
+        && !from_files
+        && let Some(workload) = plan.target.revision.object.controller()
+    {
+        let mut argv = ["kubectl", "rollout", "resume"].map(String::from).to_vec();
+        argv.push(format!("{}/{}", workload.kind.to_lowercase(), workload.name));
+        argv.extend(request.typed.iter().cloned());
+        ways.push(WayOn {
+            id: "resume",
+            why: "let its template as it stands roll out, and go on from there".into(),
+            argv,
+        });
+    }
+    if managed && plan.refusals.iter().all(|r| r.code == Code::Managed) {
+        ways.push(WayOn {
+            id: "commit",
+            why: "print the pinned workload and its snapshots, to be committed where their owner reads them".into(),
+            argv: command(&[]),
+        });
+        ways.push(WayOn {
+            id: "allow-managed",
+            why: "write all the same, for as long as it lasts; better with the owner suspended".into(),
+            argv: command(&[ALLOW_MANAGED.into()]),
+        });
+        return ways;
+    }
     if refused(Code::ContentNotProven).next().is_some() {
         ways.push(WayOn {
             id: "require-likely",

@@ -26,6 +26,7 @@ fn usage_errors_exit_2() {
     refused(&["history", "deployment"], 2, &["names no workload"]);
     refused(&["undo", "web", "-y", "--use", "settings"], 2, &["NAME=FILE"]);
     refused(&["undo", "web", "-y", "--timeout", "soon"], 2, &["duration"]);
+    refused(&["undo", "web", "-y", "--settle", "long"], 2, &["duration"]);
     refused(&["undo", "-y"], 2, &["TYPE/NAME"]);
     refused(&[], 2, &["Usage"]);
 }
@@ -33,9 +34,7 @@ fn usage_errors_exit_2() {
 /// Otherwise a flag of a later version would be accepted and do nothing.
 #[test]
 fn what_is_not_built_is_not_accepted() {
-    for flag in
-        ["--verify=replace", "--exec", "--to-time=10m", "--allow-managed", "--include-secrets", "--on-failure=revert"]
-    {
+    for flag in ["--verify=replace", "--exec", "--to-time=10m", "--include-secrets", "--on-failure=revert"] {
         refused(&["undo", "web", flag, "-y"], 2, &[flag.split('=').next().expect("a flag")]);
     }
 }

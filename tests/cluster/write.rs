@@ -22,8 +22,9 @@ async fn create(reply: Reply) -> WriteError {
     error
 }
 
+/// Otherwise Flux would take our fields for kubectl's and strip them, and nobody could tell who wrote.
 #[tokio::test]
-async fn writes_are_strict_name_their_manager_and_can_be_dry() {
+async fn c26_writes_are_strict_name_their_manager_and_can_be_dry() {
     let ops = json!([{"op": "test", "path": "/metadata/uid", "value": "u"}]);
     let fake = Fake::new((0..4).map(|_| Reply::Json(200, config_map("s", 7))).collect());
     let cluster = &fake.cluster;
@@ -34,7 +35,7 @@ async fn writes_are_strict_name_their_manager_and_can_be_dry() {
     cluster.merge_patch(Resource::ConfigMaps, "shop", "s", &json!({"metadata": {}}), true).await.unwrap();
     let seen = fake.seen();
     for (request, own) in seen.iter().zip(["", "", "", "-annotate"]) {
-        assert_eq!(request.query["fieldManager"], format!("kubectl-saferollback{own}"));
+        assert_eq!(request.query["fieldManager"], format!("saferollback{own}"));
         assert_eq!(request.query["fieldValidation"], "Strict");
     }
     let dry: Vec<Option<&str>> = seen.iter().map(|r| r.query.get("dryRun").map(String::as_str)).collect();

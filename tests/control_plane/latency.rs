@@ -56,9 +56,15 @@ fn undo_takes_few_rounds() {
     let _player = incident::start(&namespace, AGED);
     incident::release(&namespace, "two");
     incident::rolled_out(&namespace, "web");
+    // Who owns it is asked beside the rest.
+    let labels = json!({"argocd.argoproj.io/instance": "absent", "kustomize.toolkit.fluxcd.io/name": "absent",
+        "kustomize.toolkit.fluxcd.io/namespace": namespace.name});
+    namespace.at(DEPLOYMENTS, "web").merge_patch(&json!({"metadata": {"labels": labels}})).ok();
     let same = slowed(&namespace, &["undo", "web", "--to-revision", "1", "--wait=false", "-y"], 0);
     assert!(rounds(&same) <= 6, "{} rounds with all the same: {:#?}", rounds(&same), lines(&same));
     assert_eq!(same.iter().filter(|p| p.writes()).count(), 1);
+    let asked = |what: &str| same.iter().any(|p| p.line().contains(what));
+    assert!(asked("/applications") && asked("/kustomizations/absent") && asked("/horizontalpodautoscalers"));
 
     let namespace = ControlPlane::main().namespace("pin-rounds");
     let _other = incident::start(&namespace, AGED);

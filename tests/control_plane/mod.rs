@@ -6,6 +6,7 @@ mod fields;
 mod harness;
 mod incident;
 mod latency;
+mod owners;
 mod rbac;
 mod record;
 mod records;

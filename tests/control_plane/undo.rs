@@ -272,7 +272,7 @@ fn a_conflict_lists_its_snapshots_and_the_next_run_uses_them() {
     let owners = used["metadata"]["managedFields"].as_array().into_iter().flatten();
     let of_flag: Vec<&Value> = owners.filter(|owner| owner["fieldsV1"]["f:immutable"].is_object()).collect();
     assert_eq!(of_flag.len(), 1, "{used:#}");
-    assert_eq!(of_flag[0]["manager"], "kubectl-saferollback");
+    assert_eq!(of_flag[0]["manager"], "saferollback");
     assert_eq!(of_flag[0]["time"], used["metadata"]["creationTimestamp"]);
 }
 

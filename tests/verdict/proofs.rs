@@ -271,7 +271,7 @@ fn snapshot(data: &Value, version: u64, created: i64) -> Value {
     object["metadata"]["name"] = json!(name);
     object["immutable"] = json!(true);
     object["metadata"]["managedFields"] =
-        json!([managed("kubectl-saferollback", created, json!({"f:data": {}, "f:immutable": {}}))]);
+        json!([managed("saferollback", created, json!({"f:data": {}, "f:immutable": {}}))]);
     object
 }
 
