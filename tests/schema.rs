@@ -124,8 +124,21 @@ fn put_back() -> Value {
     with(rolled_back(), &json!({"overwritten": by, "outcome": "failed", "exitCode": 4}))
 }
 
-fn documents() -> [Value; 6] {
-    [history(), checked(), rolled_back(), refused(), put_back(), saved()]
+fn snapshot_list() -> Value {
+    json!({
+        "apiVersion": "saferollback.dev/v1alpha1", "kind": "SnapshotList", "tool": {"version": "v0.1.0"},
+        "cluster": {"server": "https://api.example", "context": "prod"}, "observedAt": NOW, "warnings": [],
+        "snapshots": [{
+            "kind": "snapshot", "name": "settings-sr-0123456789abcdef", "source": "configmap/settings",
+            "revisions": [1], "readers": ["deployment/web"], "created": NOW, "prune": false,
+            "why": "named by deployment/web",
+        }],
+        "deleted": [], "outcome": "nothing-to-do", "exitCode": 0, "digest": format!("sha256:{}", &DIGEST[4..]),
+    })
+}
+
+fn documents() -> [Value; 7] {
+    [history(), checked(), rolled_back(), refused(), put_back(), saved(), snapshot_list()]
 }
 
 /// Otherwise the planted faults below could be refused for another reason than their own. The second round is through
@@ -300,7 +313,12 @@ fn the_schemas_words_are_the_programs() {
     }
     let tokens = source("core/report.rs");
     let kinds = rust::body(&tokens, &["enum", "DocumentKind"]).iter().filter_map(Token::word).map(str::to_string);
-    assert_eq!(kinds.collect::<BTreeSet<_>>(), enumerated("/properties/kind/enum"));
+    let sheets = ["run/prune.rs"].into_iter().flat_map(|file| {
+        let tokens = source(file);
+        let made = tokens.windows(3).filter(|w| w[0].word() == Some("new") && w[1].is('('));
+        made.filter_map(|w| w[2].text()).map(str::to_string).collect::<Vec<_>>()
+    });
+    assert_eq!(kinds.chain(sheets).collect::<BTreeSet<_>>(), enumerated("/properties/kind/enum"));
     let ids: BTreeSet<String> = after(&source("run/ways.rs"), "id");
     assert_eq!(ids, enumerated("/$defs/wayOn/properties/id/enum"));
 }

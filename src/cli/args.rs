@@ -212,6 +212,39 @@ pub enum Snapshot {
         after_help = "Examples:\n  kubectl saferollback snapshot create web\n  kubectl saferollback snapshot create web --revision 3\n  kubectl saferollback snapshot create web --all-revisions --dry-run=client\n\nExit codes: 0 saved, or saved already, 1 could not, 2 usage,\n3 nothing found, or refused by the API server."
     )]
     Create(SnapshotCreate),
+    /// List snapshots and records, and who reads them
+    #[command(
+        after_help = "Examples:\n  kubectl saferollback snapshot list\n  kubectl saferollback snapshot list -o json"
+    )]
+    List(SnapshotList),
+    /// Delete snapshots and records that nothing needs
+    ///
+    /// Kept is what any revision of a workload, Pod, Job, CronJob or record in use names, what is younger than an hour or
+    /// was used within it, and everything where users cannot be seen.
+    #[command(
+        after_help = "Examples:\n  kubectl saferollback snapshot prune --dry-run\n  kubectl saferollback snapshot prune\n\nExit codes: 0 done or nothing to do, 1 could not, 2 usage."
+    )]
+    Prune(SnapshotPrune),
+}
+
+#[derive(Args, Debug)]
+pub struct SnapshotList {
+    /// Print the report as json or yaml, or a wider table
+    #[arg(short, long, value_name = "wide|json|yaml")]
+    pub output: Option<Output>,
+}
+
+#[derive(Args, Debug)]
+pub struct SnapshotPrune {
+    /// Delete nothing: print what would be deleted (client), or ask the server too (server)
+    #[arg(long, value_enum, default_value = "none", default_missing_value = "client", num_args = 0..=1, require_equals = true)]
+    pub dry_run: DryRun,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Print the report as json or yaml
+    #[arg(short, long, value_name = "wide|json|yaml")]
+    pub output: Option<Output>,
 }
 
 #[derive(Args, Debug)]

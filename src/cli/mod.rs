@@ -30,6 +30,7 @@ use crate::core::observed::Origin;
 use crate::core::policy::{Config, Given, Rules};
 use crate::core::recovery::{Candidate, Grade};
 use crate::core::report::{Document, Outcome};
+use crate::core::sheet::{Sheet, SnapshotList};
 use crate::core::workload::Target;
 use crate::run::snapshot::Which;
 use crate::run::undo::{DryRun, Request};
@@ -115,6 +116,16 @@ async fn verb(cli: &Cli) -> Result<u8, Failure> {
         }
         Verb::Undo(args) => undo_verb(cli, args).await,
         Verb::Snapshot(args::Snapshot::Create(args)) => snapshot_create(cli, args).await,
+        Verb::Snapshot(args::Snapshot::List(args)) => {
+            let scene = run::scene(&cli.connection.flags(), &[], notice).await?;
+            let sheet = run::prune::list(&scene, Timestamp::now()).await?;
+            match args.output.unwrap_or_default() {
+                Output::Table | Output::Wide => ui::out(&snapshot::list(&sheet, ui::width())),
+                output => print(&sheet, output)?,
+            }
+            Ok(0)
+        }
+        Verb::Snapshot(args::Snapshot::Prune(args)) => snapshot_prune(cli, args).await,
     }
 }
 
@@ -144,6 +155,33 @@ async fn snapshot_create(cli: &Cli, args: &args::SnapshotCreate) -> Result<u8, F
         Outcome::Saved(saved) => Ok(saved.exit_code),
         _ => Ok(0),
     }
+}
+
+async fn snapshot_prune(cli: &Cli, args: &args::SnapshotPrune) -> Result<u8, Failure> {
+    let dry_run = dry_run(args.dry_run);
+    if dry_run == DryRun::None && !args.yes && !ui::can_ask() {
+        return Err(Failure::Usage("snapshot prune needs --yes when there is no terminal to ask on".into()));
+    }
+    let output = args.output.unwrap_or_default();
+    let shown = matches!(output, Output::Table | Output::Wide);
+    let scene = run::scene(&cli.connection.flags(), &[], notice).await?;
+    let progress = Rc::new(RefCell::new(Progress::default()));
+    let mut speaker = Speaker { output, yes: args.yes, progress, plan: None };
+    let confirm = async |planned: &Sheet<SnapshotList>| {
+        if shown {
+            ui::out(&snapshot::prune_plan(planned, ui::width()));
+        }
+        if args.yes { Ok(true) } else { ui::ask("Delete them?") }
+    };
+    let sheet = run::prune::prune(&scene, dry_run, &mut speaker, confirm, Timestamp::now()).await?;
+    if shown && dry_run != DryRun::None && sheet.body.outcome == Some("planned") {
+        ui::out(&snapshot::prune_plan(&sheet, ui::width()));
+    }
+    match shown {
+        true => ui::out(&snapshot::pruned(&sheet, ui::width())),
+        false => print(&sheet, output)?,
+    }
+    Ok(sheet.body.exit_code)
 }
 
 fn dry_run(asked: args::DryRun) -> DryRun {

@@ -34,6 +34,8 @@ pub enum Resource {
     Events,
     CronJobs,
     Jobs,
+    ReplicationControllers,
+    PodTemplates,
     /// The five below belong to who else writes a workload; only the autoscaler is part of Kubernetes itself.
     HorizontalPodAutoscalers,
     VerticalPodAutoscalers,
@@ -46,7 +48,7 @@ pub enum Resource {
 }
 
 impl Resource {
-    pub const ALL: [Resource; 16] = [
+    pub const ALL: [Resource; 18] = [
         Resource::Deployments,
         Resource::StatefulSets,
         Resource::DaemonSets,
@@ -58,6 +60,8 @@ impl Resource {
         Resource::Events,
         Resource::CronJobs,
         Resource::Jobs,
+        Resource::ReplicationControllers,
+        Resource::PodTemplates,
         Resource::HorizontalPodAutoscalers,
         Resource::VerticalPodAutoscalers,
         Resource::Applications,
@@ -79,6 +83,8 @@ impl Resource {
             Resource::Events => "events",
             Resource::CronJobs => "cronjobs",
             Resource::Jobs => "jobs",
+            Resource::ReplicationControllers => "replicationcontrollers",
+            Resource::PodTemplates => "podtemplates",
             Resource::HorizontalPodAutoscalers => "horizontalpodautoscalers",
             Resource::VerticalPodAutoscalers => "verticalpodautoscalers",
             Resource::Applications => "applications",
@@ -100,6 +106,8 @@ impl Resource {
             Resource::Events => "Event",
             Resource::CronJobs => "CronJob",
             Resource::Jobs => "Job",
+            Resource::ReplicationControllers => "ReplicationController",
+            Resource::PodTemplates => "PodTemplate",
             Resource::HorizontalPodAutoscalers => "HorizontalPodAutoscaler",
             Resource::VerticalPodAutoscalers => "VerticalPodAutoscaler",
             Resource::Applications => "Application",
@@ -126,7 +134,12 @@ impl Resource {
             Resource::Applications => "/apis/argoproj.io/v1alpha1",
             Resource::Kustomizations => "/apis/kustomize.toolkit.fluxcd.io/v1",
             Resource::HelmReleases => "/apis/helm.toolkit.fluxcd.io/v2",
-            Resource::Pods | Resource::ConfigMaps | Resource::Secrets | Resource::Events => "/api/v1",
+            Resource::Pods
+            | Resource::ConfigMaps
+            | Resource::Secrets
+            | Resource::Events
+            | Resource::ReplicationControllers
+            | Resource::PodTemplates => "/api/v1",
         }
     }
 

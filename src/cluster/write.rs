@@ -4,7 +4,7 @@
 //! Every write is strictly validated: without it the server drops unknown fields and answers 200.
 
 use http::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::cluster::exchange::{Answer, Asked, Broken, Cause, Refused, path, request};
@@ -205,6 +205,40 @@ impl Cluster {
         let path = path(&asked, resource);
         self.write(Method::PATCH, path, asked, resource, ("application/merge-patch+json", ANNOTATOR), patch, dry_run)
             .await
+    }
+
+    /// Deletes the object, if it is the one with this uid and resourceVersion.
+    ///
+    /// # Errors
+    /// See [`WriteError`]; a precondition that does not hold is [`WriteError::Conflict`], an object that is gone is
+    /// [`WriteError::NotFound`].
+    pub async fn delete(
+        &self,
+        resource: Resource,
+        namespace: &str,
+        object: &Object,
+        dry_run: bool,
+    ) -> Result<(), WriteError> {
+        let verb = if dry_run { "dry-run delete" } else { "delete" };
+        let asked = Asked::new(verb, resource, namespace, Some(object.name()));
+        let path = match path(&asked, resource) {
+            Ok(path) => path,
+            Err(_) => return Err(WriteError::BadName { asked, name: object.name().to_string() }),
+        };
+        let mut options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": object.uid(), "resourceVersion": object.str_at("/metadata/resourceVersion")},
+        });
+        if dry_run {
+            options["dryRun"] = json!(["All"]);
+        }
+        let content = Some(("application/json", options.to_string().into_bytes()));
+        match self.exchange(request(Method::DELETE, &path, &[], resource.accept(), content)).await {
+            Ok(Answer { status: 200..=299, .. }) => Ok(()),
+            Ok(answer) => Err(WriteError::from_refused(asked, Refused::parse(&answer), dry_run)),
+            Err(broken) => Err(WriteError::from_broken(asked, &self.server, broken, dry_run)),
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "one private seam; three callers that each fill in all of it")]

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::core::report::{API_VERSION, Cluster, Tool, digest};
+use crate::core::report::{API_VERSION, Cluster, Tool, WrittenObject, digest};
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -21,6 +21,33 @@ pub struct Sheet<T: Serialize> {
     /// SHA-256 over the document's compact JSON without this member.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+}
+
+/// What `snapshot list` shows, and what `snapshot prune` makes of it.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SnapshotList {
+    pub snapshots: Vec<HeldLine>,
+    pub deleted: Vec<WrittenObject>,
+    /// Of a prune.
+    pub outcome: Option<&'static str>,
+    pub exit_code: u8,
+}
+
+/// A snapshot or record.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HeldLine {
+    pub kind: &'static str,
+    pub name: String,
+    pub source: String,
+    pub revisions: Vec<u64>,
+    pub readers: Vec<String>,
+    pub created: Option<Timestamp>,
+    /// Of a prune: does it go?
+    pub prune: Option<bool>,
+    /// Why it stays.
+    pub why: Option<String>,
 }
 
 impl<T: Serialize> Sheet<T> {

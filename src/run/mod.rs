@@ -4,6 +4,7 @@ pub mod check;
 pub mod history;
 pub mod observe;
 mod owners;
+pub mod prune;
 mod recorded;
 pub mod snapshot;
 pub mod travel;

@@ -50,7 +50,7 @@ fn contents(kind: Kind) -> Resource {
 }
 
 impl Scene {
-    async fn list(&self, resource: Resource, select: Select<'_>) -> Result<List, ReadError> {
+    pub(super) async fn list(&self, resource: Resource, select: Select<'_>) -> Result<List, ReadError> {
         match &self.source {
             Source::Live(cluster) => cluster.list(resource, &self.namespace, select).await,
             Source::Dump(dump) => dump.list(resource, &self.namespace, select),

@@ -51,6 +51,16 @@ pub struct Made {
 /// Creates the snapshot, or takes the one that is there: `AlreadyExists` is success only for equal, immutable, ours. One
 /// that is used again is touched, so that nothing prunes it in between.
 pub async fn ensure(cluster: &Cluster, namespace: &str, wanted: &snapshot::Snapshot) -> Result<Made, Failure> {
+    match made(cluster, namespace, wanted).await {
+        // It was pruned between the look and the touch: then it is not there, and can be made.
+        Err(Failure::Write(WriteError::NotFound { .. } | WriteError::Conflict { .. })) => {
+            made(cluster, namespace, wanted).await
+        }
+        done => done,
+    }
+}
+
+async fn made(cluster: &Cluster, namespace: &str, wanted: &snapshot::Snapshot) -> Result<Made, Failure> {
     let answer = cluster.create(Resource::ConfigMaps, namespace, &wanted.body, false).await;
     let lost = match answer {
         Ok(object) => return Ok(Made { object, created: true }),

@@ -7,6 +7,7 @@ mod harness;
 mod incident;
 mod latency;
 mod owners;
+mod prune;
 mod rbac;
 mod record;
 mod records;
