@@ -47,6 +47,15 @@ pub fn pick(prompt: &str, from: &[String]) -> Result<Option<String>, Failure> {
     Ok(answer.and_then(|i| from.get(i).cloned()))
 }
 
+/// The one question about a plan. The answer needs Enter: a stray key must not change anything.
+///
+/// # Errors
+/// When the terminal cannot be used.
+pub fn ask(question: &str) -> Result<bool, Failure> {
+    let question = dialoguer::Confirm::with_theme(&Plain).with_prompt(question).default(false);
+    Ok(question.wait_for_newline(true).interact_opt().map_err(unanswered)? == Some(true))
+}
+
 /// Ctrl-C at a prompt leaves the cursor hidden (console-rs/dialoguer#77): show it again.
 fn unanswered(error: dialoguer::Error) -> Failure {
     let _ = dialoguer::console::Term::stderr().show_cursor();
@@ -109,9 +118,7 @@ impl Voice for Speaker {
         if self.yes {
             return Ok(true);
         }
-        // The answer needs Enter: a stray key must not roll anything back.
-        let question = dialoguer::Confirm::with_theme(&Plain).with_prompt("Roll back?").default(false);
-        Ok(question.wait_for_newline(true).interact_opt().map_err(unanswered)? == Some(true))
+        ask("Roll back?")
     }
 
     fn done(&mut self, line: &str) {

@@ -50,14 +50,14 @@ fn contents(kind: Kind) -> Resource {
 }
 
 impl Scene {
-    async fn list(&self, resource: Resource, select: Select<'_>) -> Result<List, ReadError> {
+    pub(super) async fn list(&self, resource: Resource, select: Select<'_>) -> Result<List, ReadError> {
         match &self.source {
             Source::Live(cluster) => cluster.list(resource, &self.namespace, select).await,
             Source::Dump(dump) => dump.list(resource, &self.namespace, select),
         }
     }
 
-    async fn get(&self, resource: Resource, name: &str) -> Result<Option<Object>, ReadError> {
+    pub(super) async fn get(&self, resource: Resource, name: &str) -> Result<Option<Object>, ReadError> {
         match &self.source {
             Source::Live(cluster) => cluster.get(resource, &self.namespace, name).await,
             Source::Dump(dump) => {
