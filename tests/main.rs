@@ -4,6 +4,7 @@
 
 mod cli;
 mod cluster;
+mod contents;
 mod control_plane;
 mod digest;
 mod domain;

@@ -109,12 +109,15 @@ pub fn changes(screen: &mut Screen, changes: &[KeyChange], indent: &str) {
     for change in changes {
         let (key, mask) = (&change.key, "***".to_string());
         let shown = change.before.is_some() || change.after.is_some();
-        let value = |value: &Option<String>| if shown { value.as_deref().map_or(mask.clone(), quoted) } else { mask.clone() };
+        let value =
+            |value: &Option<String>| if shown { value.as_deref().map_or(mask.clone(), quoted) } else { mask.clone() };
         let (before, after) = (value(&change.before), value(&change.after));
         match change.change {
             "added" => screen.line(&format!("{indent}+ {key}: {after}")),
             "removed" => screen.line(&format!("{indent}- {key}: {before}")),
-            "moved" => screen.line(&format!("{indent}~ {key}: the same bytes, now in the other of data and binaryData")),
+            "moved" => {
+                screen.line(&format!("{indent}~ {key}: the same bytes, now in the other of data and binaryData"))
+            }
             _ => match (&change.before, &change.after) {
                 (Some(before), Some(after)) if before.contains('\n') || after.contains('\n') => {
                     screen.line(&format!("{indent}~ {key}:"));

@@ -108,7 +108,11 @@ async fn perform(
     };
     let sheet = run::restore::sheet(scene, request, &prepared, &ending);
     let result = result(&sheet, request);
-    if tables { ui::out(&result) } else { ui::err(&result) }
+    if tables {
+        ui::out(&result)
+    } else {
+        ui::err(&result)
+    }
     ui::err(&problem(&sheet));
     if !tables {
         print(&sheet, output)?;
@@ -166,7 +170,10 @@ fn result(sheet: &Sheet<Restore>, request: &Request) -> String {
     let mut screen = Screen::default();
     match body.outcome {
         "nothing-to-do" => {
-            screen.line(&format!("configmap/{name} has this content already ({}): nothing to do", short(&body.version.digest)));
+            screen.line(&format!(
+                "configmap/{name} has this content already ({}): nothing to do",
+                short(&body.version.digest)
+            ));
         }
         "planned" => {
             screen.blank();

@@ -101,7 +101,8 @@ pub fn versions(name: &str, live: Option<&Object>, snapshots: &[Object], past: &
 
 /// The versions of the object itself, oldest first. Neighbours with the same content are one.
 fn chain(name: &str, live: Option<&Object>, past: &Past) -> Vec<Known> {
-    let today = live.map(|object| Version { object: object.clone(), until: None, until_time: None, origin: Origin::Live });
+    let today =
+        live.map(|object| Version { object: object.clone(), until: None, until_time: None, origin: Origin::Live });
     let mut found: Vec<Known> = Vec::new();
     let mut newest_sign = None;
     for version in past.versions.iter().rev().chain(&today) {
@@ -250,7 +251,11 @@ pub fn choose(name: &str, versions: &[Known], wanted: &Wanted) -> Result<Known, 
         Wanted::Content(content) => Ok(given(name, Content::clone(content), Source::File)),
         Wanted::Number(number) => {
             let at = |k: &&Known| k.numbers.is_some_and(|(first, end)| (first..end).contains(number));
-            versions.iter().find(at).cloned().ok_or_else(|| NoSuchVersion::NoNumber { asked: *number, known: known(versions) })
+            versions
+                .iter()
+                .find(at)
+                .cloned()
+                .ok_or_else(|| NoSuchVersion::NoNumber { asked: *number, known: known(versions) })
         }
         Wanted::Digest(asked) => {
             let head = asked.trim_end_matches("...");
@@ -270,7 +275,9 @@ pub fn choose(name: &str, versions: &[Known], wanted: &Wanted) -> Result<Known, 
             if live.is_none() {
                 // Of what is gone: the last one that was there.
                 let last = versions.iter().rev().find(|k| k.numbers.is_some());
-                return last.cloned().ok_or_else(|| NoSuchVersion::Gone { name: name.to_string(), known: known(versions) });
+                return last
+                    .cloned()
+                    .ok_or_else(|| NoSuchVersion::Gone { name: name.to_string(), known: known(versions) });
             }
             // Of the same object, and nothing between the two: that is what the last write replaced.
             let before = live.and_then(|live| {
@@ -284,7 +291,8 @@ pub fn choose(name: &str, versions: &[Known], wanted: &Wanted) -> Result<Known, 
 /// Where versions were looked for, and how far back that goes.
 pub fn looked_in(past: &Past, live: Option<&Object>) -> String {
     let oldest = past.versions.last().map_or(live, |version| Some(&version.object));
-    let back = oldest.map_or(String::new(), |o| format!("back to resourceVersion {}, ", o.str_at("/metadata/resourceVersion")));
+    let back = oldest
+        .map_or(String::new(), |o| format!("back to resourceVersion {}, ", o.str_at("/metadata/resourceVersion")));
     match &past.end {
         PastEnd::NotLooked => "API history: not looked in".into(),
         PastEnd::Enough => "the files".into(),

@@ -40,7 +40,10 @@ impl Answer {
 #[derive(Clone, Copy, Debug)]
 pub enum To<'a> {
     /// The live template, and the objects as they are.
-    Now { template: &'a Value, references: &'a [Judgement] },
+    Now {
+        template: &'a Value,
+        references: &'a [Judgement],
+    },
     Revision(&'a Judged),
 }
 

@@ -59,7 +59,9 @@ pub async fn look(scene: &Scene, name: &str, now: Timestamp) -> Result<Contents,
     let list = list?;
     if let Some(other) = list.items.iter().skip(1).find(|o| o.namespace() != list.items[0].namespace()) {
         let namespaces = format!("{} and {}", list.items[0].namespace(), other.namespace());
-        return Err(Failure::Usage(format!("configmap/{name} is in several namespaces ({namespaces}): name one with -n")));
+        return Err(Failure::Usage(format!(
+            "configmap/{name} is in several namespaces ({namespaces}): name one with -n"
+        )));
     }
     let mut warnings = Vec::new();
     let snapshots = snapshots.map(|l| l.items).unwrap_or_else(|error| {
@@ -78,12 +80,13 @@ pub async fn look(scene: &Scene, name: &str, now: Timestamp) -> Result<Contents,
     let (now, past, mut looked_in) = match &scene.source {
         Source::Live(cluster) => {
             let deadline = travel::deadline();
-            let past =
-                travel::walk(cluster, &scene.namespace, name, live.as_ref(), list.version, None, deadline).await;
+            let past = travel::walk(cluster, &scene.namespace, name, live.as_ref(), list.version, None, deadline).await;
             let looked_in = contents::looked_in(&past, live.as_ref());
             (now, past, vec![looked_in])
         }
-        Source::Dump(dump) => (dump.newest_time().unwrap_or(now), older(dump, &scene.namespace, name), vec!["the files".into()]),
+        Source::Dump(dump) => {
+            (dump.newest_time().unwrap_or(now), older(dump, &scene.namespace, name), vec!["the files".into()])
+        }
     };
     let versions = contents::versions(name, live.as_ref(), &snapshots, &past);
     let count = |source| versions.iter().filter(|k| k.source == source).count();

@@ -82,12 +82,10 @@ pub async fn write(scene: &Scene, plan: &mut Plan) -> Result<Ending, Failure> {
             plan.refusals.push((Bar::DryRunDenied, format!("the API server did not accept it: {error}")));
             Ok(Ending::Refused)
         }
-        Err(error) if error.outcome_unknown() => {
-            match scene.get(Resource::ConfigMaps, &plan.name).await? {
-                Some(now) if plan.holds(&now) => Ok(Ending::Done(Box::new(now))),
-                _ => Err(error.into()),
-            }
-        }
+        Err(error) if error.outcome_unknown() => match scene.get(Resource::ConfigMaps, &plan.name).await? {
+            Some(now) if plan.holds(&now) => Ok(Ending::Done(Box::new(now))),
+            _ => Err(error.into()),
+        },
         Err(error) => Err(error.into()),
     }
 }
