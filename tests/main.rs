@@ -6,6 +6,7 @@ mod cli;
 mod cluster;
 mod contents;
 mod control_plane;
+mod diff;
 mod digest;
 mod domain;
 mod faults;
