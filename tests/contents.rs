@@ -49,7 +49,7 @@ fn dates(known: &Known) -> String {
     format!("{}-{} {}", minute(known.from), minute(known.until), known.writer.as_deref().unwrap_or("?"))
 }
 
-/// Otherwise each label that somebody sets would look like another version of the content.
+/// Otherwise each label that somebody sets would look like another version of the content (carvel-dev/kapp#603).
 #[test]
 fn a_write_of_metadata_alone_is_no_version() {
     let live = settings(30, json!({"a": "2"}), "kubectl-edit", 5);

@@ -86,8 +86,7 @@ fn secret(mut judged: Judged, verdict: Verdict) -> Judged {
 }
 
 fn against_today(judged: &Judged) -> Diff {
-    let to = To::Now { template: &judged.revision.template, references: &judged.references };
-    diff(judged, to, false, |j| j.verdict.word().to_string())
+    diff(judged, To::Now(&judged.revision.template), false, |j| j.verdict.word().to_string())
 }
 
 fn between(from: &Judged, to: &Judged) -> Diff {
@@ -149,6 +148,33 @@ fn two_revisions() {
     assert_eq!((first(&pinned), pinned.contents.len()), ("same proof".into(), 2));
     assert_eq!(pinned.contents[0].replaced.as_deref(), Some("ConfigMap/settings-sr-0123456789abcdef"));
     assert_eq!((pinned.template.len(), pinned.exit_code), (1, 1), "the template names another object");
+}
+
+/// Otherwise what admission put into Pods would be called a difference, only because no Pod of the other revision is left.
+#[test]
+fn what_one_side_alone_has() {
+    let known = |number| secret(read(revision(number, "settings"), "1", Grade::Proof), Verdict::Same);
+    let mut injected = known(1);
+    let extra = references::extract(&template("extra")).references.remove(0);
+    injected.references.push(Judgement { reference: extra, injected: true, ..injected.references[0].clone() });
+    let diff = between(&injected, &known(2));
+    assert_eq!((diff.contents[2].answer, diff.exit_code), ("unknown", 3));
+    injected.references[2].injected = false;
+    // In the place of the other's `settings`, which has a twin of its own.
+    assert_eq!(between(&injected, &known(2)).contents[2].because, "only revision 1 names it");
+    injected.references.rotate_right(1);
+    assert_eq!(between(&injected, &known(2)).contents[0].because, "only revision 1 names it");
+    assert_eq!(between(&known(2), &injected).contents[2].because, "only revision 1 names it");
+
+    // A live template that is of no revision yet.
+    let pending = template("pending");
+    let diff = diff_with(&known(1), To::Now(&pending));
+    assert_eq!(diff.contents[2].because, "only the live template names it");
+    assert_eq!(diff.exit_code, 1);
+}
+
+fn diff_with(from: &Judged, to: To<'_>) -> Diff {
+    diff(from, to, false, |j| j.verdict.word().to_string())
 }
 
 /// Otherwise a Secret that nobody wrote would be called unknown, or one that somebody wrote unchanged.

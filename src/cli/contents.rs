@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use crate::cli::history::{short, source};
 use crate::cli::screen::{Screen, age, listed};
+use crate::cli::undo::quote;
 use crate::core::changes::KeyChange;
 use crate::core::contents::{ConfigMapHistory, VersionLine};
 use crate::core::readers::Reader;
@@ -26,7 +27,7 @@ fn readers(readers: Option<&[Reader]>) -> String {
 }
 
 /// The table, and the notes that go to stderr.
-pub fn table(sheet: &Sheet<ConfigMapHistory>, wide: bool, width: Option<usize>) -> (String, String) {
+pub fn table(sheet: &Sheet<ConfigMapHistory>, wide: bool, width: Option<usize>, typed: &[String]) -> (String, String) {
     let (body, now) = (&sheet.body, sheet.observed_at);
     let mut screen = Screen::default();
     screen.line(&format!("configmap/{}", body.config_map.name));
@@ -58,7 +59,7 @@ pub fn table(sheet: &Sheet<ConfigMapHistory>, wide: bool, width: Option<usize>) 
     if !body.versions.is_empty() {
         screen.table(&header, &body.versions.iter().map(row).collect::<Vec<_>>(), width);
     }
-    (screen.into_text(), notes(sheet))
+    (screen.into_text(), notes(sheet, typed))
 }
 
 /// For stderr, where nothing is known.
@@ -71,7 +72,7 @@ pub fn not_found(sheet: &Sheet<ConfigMapHistory>) -> String {
     screen.into_text()
 }
 
-fn notes(sheet: &Sheet<ConfigMapHistory>) -> String {
+fn notes(sheet: &Sheet<ConfigMapHistory>, typed: &[String]) -> String {
     let body = &sheet.body;
     let mut notes = Screen::default();
     let name = &body.config_map.name;
@@ -83,6 +84,16 @@ fn notes(sheet: &Sheet<ConfigMapHistory>) -> String {
         notes.prose(&format!("Note: configmap/{name} is immutable: it cannot be restored in place."));
     }
     notes.hanging("Looked in  ", &body.looked_in.join("; "));
+    let today = body.versions.iter().find(|v| v.source == "live" && v.immutable == Some(false));
+    // The newest of the others, as one that can be typed.
+    let other = body.versions.iter().rev().find(|v| today.is_some_and(|today| v.digest != today.digest));
+    if let Some(other) = other {
+        let mut argv = ["kubectl", "saferollback", "restore"].map(String::from).to_vec();
+        argv.extend([format!("configmap/{name}"), "--from".into(), short(&other.digest).replace("...", "")]);
+        argv.extend(typed.iter().cloned());
+        notes.prose("Put one back in place, for all who read it:");
+        notes.line(&format!("  {}", quote(&argv)));
+    }
     notes.into_text()
 }
 
@@ -96,7 +107,10 @@ pub fn whence(line: &VersionLine, now: Timestamp) -> String {
     let mut parts = vec![place];
     match (line.source, line.from, line.until) {
         ("last-applied", ..) => parts.push("of unknown date".into()),
-        ("live", Some(from), _) => parts.push(format!("written {} ago", age(Some(from), now))),
+        ("live", Some(from), _) => {
+            let by = line.writer.as_ref().map_or(String::new(), |by| format!(" by {by}"));
+            parts.push(format!("written {} ago{by}", age(Some(from), now)));
+        }
         ("snapshot", Some(from), _) => parts.push(format!("made {} ago", age(Some(from), now))),
         (_, _, Some(until)) => parts.push(format!("until {} ago", age(Some(until), now))),
         _ => {}

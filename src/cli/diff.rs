@@ -9,7 +9,7 @@ use crate::cli::screen::Screen;
 use crate::core::diff::{Diff, FieldChange};
 use crate::core::report::Document;
 
-pub fn screen(document: &Document, diff: &Diff) -> String {
+pub fn screen(document: &Document, diff: &Diff, wide: bool) -> String {
     let mut screen = Screen::default();
     let to = diff.to.map_or("today".to_string(), |to| format!("revision {to}"));
     screen.line(&format!("{}: revision {} -> {to}", headline(document), diff.from));
@@ -31,6 +31,9 @@ pub fn screen(document: &Document, diff: &Diff) -> String {
     }
     if diff.contents.is_empty() {
         screen.line("Neither template names a ConfigMap or Secret.");
+    }
+    if wide {
+        screen.assumptions(&document.assumptions);
     }
     screen.into_text()
 }

@@ -130,7 +130,9 @@ async fn verb(cli: &Cli) -> Result<u8, Failure> {
             warnings(&document);
             let Outcome::Diff(diff) = &document.outcome else { return Ok(0) };
             match args.output.unwrap_or_default() {
-                Output::Table | Output::Wide => ui::out(&diff::screen(&document, diff)),
+                output @ (Output::Table | Output::Wide) => {
+                    ui::out(&diff::screen(&document, diff, output == Output::Wide))
+                }
                 output => print(&document, output)?,
             }
             Ok(diff.exit_code)
@@ -190,7 +192,8 @@ async fn contents_verb(cli: &Cli, args: &args::History, name: &str) -> Result<u8
     match args.output.unwrap_or_default() {
         Output::Table | Output::Wide if nothing => {}
         output @ (Output::Table | Output::Wide) => {
-            let (table, notes) = contents::table(&sheet, output == Output::Wide, ui::width());
+            let (table, notes) =
+                contents::table(&sheet, output == Output::Wide, ui::width(), &typed(&cli.connection, &args.target));
             ui::out(&table);
             ui::err(&format!("\n{notes}"));
         }

@@ -15,7 +15,7 @@ use crate::core::digest::Content;
 use crate::core::judged::Judged;
 use crate::core::pin;
 use crate::core::recovery::Grade;
-use crate::core::references::{Kind, token};
+use crate::core::references::{self, Kind, Reference, token};
 use crate::core::snapshot;
 use crate::core::verdict::{Judgement, Verdict};
 
@@ -40,10 +40,7 @@ impl Answer {
 #[derive(Clone, Copy, Debug)]
 pub enum To<'a> {
     /// The live template, and the objects as they are.
-    Now {
-        template: &'a Value,
-        references: &'a [Judgement],
-    },
+    Now(&'a Value),
     Revision(&'a Judged),
 }
 
@@ -86,47 +83,58 @@ pub struct Compared {
 
 /// `because`: half a sentence about a verdict.
 pub fn diff(from: &Judged, to: To<'_>, show: bool, because: impl Fn(&Judgement) -> String) -> Diff {
-    let (template, references) = match to {
-        To::Now { template, references } => (template, references),
-        To::Revision(revision) => (&revision.revision.template, revision.references.as_slice()),
+    let (template, contents) = match to {
+        To::Now(template) => (template, with_today(from, template, show, because)),
+        To::Revision(other) => (&other.revision.template, with_revision(from, other, show)),
     };
     let template = fields(&from.revision.template, template, show);
-    let mut contents: Vec<(Answer, Compared)> = Vec::new();
-    let mut rest: Vec<&Judgement> = references.iter().collect();
-    for judgement in &from.references {
-        let twin = take(&mut rest, |other| same_object(judgement, other));
-        let compared = match (to, twin) {
-            (To::Now { .. }, _) => with_today(judgement, from.revision.number, show, &because),
-            (To::Revision(other), Some(twin)) => between(judgement, twin, from, other, show),
-            (To::Revision(other), None) => match take(&mut rest, |other| stands_for(judgement, other)) {
-                Some(twin) => between(judgement, twin, from, other, show),
-                None => only(judgement, &format!("revision {}", from.revision.number)),
-            },
-        };
-        contents.push(compared);
-    }
-    let who = match to {
-        To::Now { .. } => "the live template".to_string(),
-        To::Revision(other) => format!("revision {}", other.revision.number),
-    };
-    contents.extend(rest.into_iter().map(|judgement| only(judgement, &who)));
     let any = |answer| contents.iter().any(|(a, _)| *a == answer);
     let exit_code = match (template.is_empty() && !any(Answer::Different), any(Answer::Unknown)) {
         (false, _) => 1,
         (true, true) => 3,
         (true, false) => 0,
     };
-    let to = match to {
-        To::Now { .. } => None,
-        To::Revision(other) => Some(other.revision.number),
-    };
     Diff {
         from: from.revision.number,
-        to,
+        to: match to {
+            To::Now(_) => None,
+            To::Revision(other) => Some(other.revision.number),
+        },
         template,
         contents: contents.into_iter().map(|(_, compared)| compared).collect(),
         exit_code,
     }
+}
+
+fn with_today(
+    from: &Judged,
+    template: &Value,
+    show: bool,
+    because: impl Fn(&Judgement) -> String,
+) -> Vec<(Answer, Compared)> {
+    let number = from.revision.number;
+    let named =
+        |r: &Reference| from.references.iter().any(|j| (j.reference.kind, &j.reference.name) == (r.kind, &r.name));
+    let live = references::extract(template).references;
+    let only = |reference: &Reference| {
+        compared(reference, Answer::Different, Grade::Proof, "only the live template names it".into())
+    };
+    let added = live.iter().filter(|r| !named(r)).map(only);
+    from.references.iter().map(|judgement| one_with_today(judgement, number, show, &because)).chain(added).collect()
+}
+
+fn with_revision(from: &Judged, to: &Judged, show: bool) -> Vec<(Answer, Compared)> {
+    let mut rest: Vec<&Judgement> = to.references.iter().collect();
+    let twins: Vec<_> = from.references.iter().map(|j| (j, take(&mut rest, |other| same_object(j, other)))).collect();
+    let mut found = Vec::new();
+    for (judgement, twin) in twins {
+        found.push(match twin.or_else(|| take(&mut rest, |other| stands_for(judgement, other))) {
+            Some(twin) => between(judgement, twin, from, to, show),
+            None => only(judgement, from.revision.number),
+        });
+    }
+    found.extend(rest.into_iter().map(|judgement| only(judgement, to.revision.number)));
+    found
 }
 
 fn take<'a>(from: &mut Vec<&'a Judgement>, wanted: impl Fn(&Judgement) -> bool) -> Option<&'a Judgement> {
@@ -145,13 +153,13 @@ fn stands_for(a: &Judgement, b: &Judgement) -> bool {
     a.kind == b.kind && (snapshot::is_of(&b.name, &a.name) || snapshot::is_of(&a.name, &b.name) || place())
 }
 
-fn id(judgement: &Judgement) -> String {
-    format!("{}/{}", judgement.reference.kind, judgement.reference.name)
+fn id(reference: &Reference) -> String {
+    format!("{}/{}", reference.kind, reference.name)
 }
 
-fn compared(judgement: &Judgement, answer: Answer, grade: Grade, because: String) -> (Answer, Compared) {
+fn compared(reference: &Reference, answer: Answer, grade: Grade, because: String) -> (Answer, Compared) {
     let line = Compared {
-        reference: id(judgement),
+        reference: id(reference),
         replaced: None,
         answer: answer.word(),
         grade: grade.word(),
@@ -161,8 +169,13 @@ fn compared(judgement: &Judgement, answer: Answer, grade: Grade, because: String
     (answer, line)
 }
 
-fn only(judgement: &Judgement, who: &str) -> (Answer, Compared) {
-    compared(judgement, Answer::Different, Grade::Proof, format!("only {who} names it"))
+fn only(judgement: &Judgement, number: u64) -> (Answer, Compared) {
+    // Of the other one there may be no Pod left to show what admission put into it.
+    let (answer, grade, words) = match judgement.injected {
+        true => (Answer::Unknown, Grade::None, format!("put into Pods of revision {number} at admission")),
+        false => (Answer::Different, Grade::Proof, format!("only revision {number} names it")),
+    };
+    compared(&judgement.reference, answer, grade, words)
 }
 
 /// What the revision's containers read, as far as it is known.
@@ -179,7 +192,7 @@ fn read(judgement: &Judgement) -> Option<(&Content, Grade)> {
 }
 
 /// What a revision read against what a new Pod of it would read.
-fn with_today(
+fn one_with_today(
     judgement: &Judgement,
     number: u64,
     show: bool,
@@ -192,10 +205,10 @@ fn with_today(
     };
     match (judgement.verdict, read(judgement), &judgement.live_content) {
         (Verdict::Missing | Verdict::KeyMissing, None, _) | (Verdict::Mixed, ..) => {
-            compared(judgement, Answer::Different, Grade::Proof, because(judgement))
+            compared(&judgement.reference, Answer::Different, Grade::Proof, because(judgement))
         }
         // Their files are today's; whether the process has read them again is not known.
-        (Verdict::Refreshed, ..) => compared(judgement, Answer::Unknown, Grade::None, because(judgement)),
+        (Verdict::Refreshed, ..) => compared(&judgement.reference, Answer::Unknown, Grade::None, because(judgement)),
         (_, Some((content, grade)), today) => {
             let gone = Content::default();
             let today = today.as_ref().unwrap_or(&gone);
@@ -211,12 +224,12 @@ fn with_today(
                 (true, Answer::Different) => format!("what revision {number} read -> today's"),
                 _ => because(judgement),
             };
-            let (answer, mut line) = compared(judgement, answer, grade, words);
+            let (answer, mut line) = compared(&judgement.reference, answer, grade, words);
             line.changes = changes::of(&keys, content, today, show);
             (answer, line)
         }
-        (_, None, _) if grade > Grade::None => compared(judgement, Answer::Same, grade, because(judgement)),
-        (_, None, _) => compared(judgement, Answer::Unknown, Grade::None, because(judgement)),
+        (_, None, _) if grade > Grade::None => compared(&judgement.reference, Answer::Same, grade, because(judgement)),
+        (_, None, _) => compared(&judgement.reference, Answer::Unknown, Grade::None, because(judgement)),
     }
 }
 
@@ -228,7 +241,7 @@ fn between(a: &Judgement, b: &Judgement, from: &Judged, to: &Judged, show: bool)
             let keys = differing(a, b, x, y);
             let answer = if keys.is_empty() { Answer::Same } else { Answer::Different };
             let words = format!("what {one} read -> what {two} read");
-            let (answer, mut line) = compared(a, answer, x_grade.min(y_grade), words);
+            let (answer, mut line) = compared(&a.reference, answer, x_grade.min(y_grade), words);
             line.changes = changes::of(&keys, x, y, show);
             (answer, line)
         }
@@ -241,7 +254,7 @@ fn between(a: &Judgement, b: &Judgement, from: &Judged, to: &Judged, show: bool)
             let grade = kept(a).min(kept(b));
             if a.reference.kind == Kind::Secret && same_object(a, b) && grade > Grade::None {
                 let words = format!("not written since either of {one} and {two} read it; values are not read");
-                return compared(a, Answer::Same, grade, words);
+                return compared(&a.reference, Answer::Same, grade, words);
             }
             let pair = match (known, other) {
                 (Some((x, _)), None) => b.live_content.as_ref().map(|today| (x, today, &two)),
@@ -253,14 +266,14 @@ fn between(a: &Judgement, b: &Judgement, from: &Judged, to: &Judged, show: bool)
                 None if a.reference.kind == Kind::Secret => "Secrets are read as metadata only".into(),
                 None => format!("what {one} and {two} read is not known"),
             };
-            let (answer, mut line) = compared(a, Answer::Unknown, Grade::None, words);
+            let (answer, mut line) = compared(&a.reference, Answer::Unknown, Grade::None, words);
             if let Some((x, y, _)) = pair {
                 line.changes = changes::of(&differing(a, b, x, y), x, y, show);
             }
             (answer, line)
         }
     };
-    line.replaced = Some(id(b)).filter(|_| !same_object(a, b));
+    line.replaced = Some(id(&b.reference)).filter(|_| !same_object(a, b));
     (answer, line)
 }
 

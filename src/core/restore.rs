@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use crate::core::changes::{self, KeyChange};
 use crate::core::contents::{ConfigMapLine, Known, VersionLine};
 use crate::core::digest::{Content, ContentError};
-use crate::core::evidence;
 use crate::core::object::Object;
 use crate::core::readers::Reader;
 use crate::core::recovery::LAST_APPLIED;
+use crate::core::references;
 use crate::core::report::{WayOn, WrittenObject};
 
 /// Why nothing is restored: a closed list, part of the report's format.
@@ -49,7 +49,7 @@ pub struct Plan {
     pub readers: Vec<Reader>,
     /// Readers whose next Pod would not start, with the keys that they need.
     pub stopped: Vec<(String, Vec<String>)>,
-    /// Who may write it again: its last writer, and tools that have marked it as theirs.
+    /// Who may write it again: tools that have marked it as theirs.
     pub managed: Vec<String>,
     pub refusals: Vec<(Bar, String)>,
     pub nothing_to_do: bool,
@@ -95,12 +95,9 @@ pub fn plan(
     })
 }
 
-/// The last writer, and whose the object says it is.
+/// Tools that have marked the object as theirs, or write it.
 fn managed(object: &Object) -> Vec<String> {
     let mut found = Vec::new();
-    if let Some((_, writer)) = evidence::write_sign(object) {
-        found.push(format!("last written by {writer}"));
-    }
     if object.annotation(LAST_APPLIED).is_some() {
         found.push("kubectl apply".into());
     }
@@ -119,6 +116,9 @@ fn managed(object: &Object) -> Vec<String> {
         ("kapp.k14s.io/app", "kapp app"),
     ] {
         found.extend(object.label(label).map(|name| format!("{what} {name}")));
+    }
+    if references::trust_bundle(object.name()) || references::injected_trust_bundle(object) {
+        found.push("a controller that puts CA certificates into it".into());
     }
     found.extend(object.controller().map(|owner| format!("{}/{}", owner.kind.to_lowercase(), owner.name)));
     found

@@ -31,12 +31,11 @@ pub async fn run(
     let to = to.map(|asked| history.find(asked).map_err(Failure::NoRevision)).transpose()?.map(|r| r.number);
     let of = |number: u64| judged.iter().find(|j| j.revision.number == number);
     let live = seen.workload.0.pointer("/spec/template").cloned().unwrap_or_default();
-    let current: Vec<_> = judged.iter().find(|j| j.revision.current).map_or(Vec::new(), |j| j.references.clone());
     let unjudged = |number: u64| Failure::Usage(format!("revision {number} cannot be judged"));
     let left: &Judged = of(from).ok_or_else(|| unjudged(from))?;
     let right = match to {
         Some(number) => To::Revision(of(number).ok_or_else(|| unjudged(number))?),
-        None => To::Now { template: &live, references: &current },
+        None => To::Now(&live),
     };
     let outcome = Outcome::Diff(Box::new(diff::diff(left, right, show, because)));
     judged.retain(|j| j.revision.number == from || Some(j.revision.number) == to);
