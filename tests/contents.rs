@@ -314,6 +314,35 @@ fn what_is_not_to_be_written_is_refused() {
     assert!(!plan(Some(&live), json!({"a": "2"})).nothing_to_do);
 }
 
+/// Otherwise a refusal would send a person into the next one, or a result would name what does not restart anything.
+#[test]
+fn only_commands_that_can_work_are_named() {
+    let (gone, mut live) = (plan(None, json!({"a": "1"})), settings(40, json!({"a": "2"}), "kubectl-edit", 7));
+    let with = |mut plan: restore::Plan| {
+        plan.readers = vec![
+            reader("cronjob/report", true, 1, 1, 0),
+            reader("daemonset/agent", true, 1, 0, 1),
+            reader("deployment/old", false, 1, 1, 0),
+            reader("deployment/web", true, 2, 2, 0),
+        ];
+        plan
+    };
+    let ids = |plan: &restore::Plan| plan.ways_on(&[]).iter().map(|way| way.argv.join(" ")).collect::<Vec<_>>();
+    let undo = "kubectl saferollback undo deployment/web --to-revision N --use settings=FILE";
+    assert_eq!(ids(&with(gone.clone())), [undo, "kubectl create -f FILE"]);
+    let mut frozen = gone;
+    frozen.chosen.immutable = Some(true);
+    assert_eq!(ids(&with(frozen)), [undo], "kubelets may still serve the former one");
+    let fine = with(plan(Some(&live), json!({"a": "1"})));
+    assert_eq!(ids(&fine), [""; 0]);
+    let restarts: Vec<String> =
+        fine.restarts(&["-n".into(), "shop".into()]).iter().map(|argv| argv.join(" ")).collect();
+    let expected = ["deployment/old", "deployment/web"].map(|r| format!("kubectl rollout restart {r} -n shop"));
+    assert_eq!(restarts, expected);
+    live.0["immutable"] = json!(true);
+    assert_eq!(ids(&with(plan(Some(&live), json!({"a": "1"})))), [undo]);
+}
+
 /// Otherwise a write of somebody else would be lost, or labels and annotations would go with the content.
 #[test]
 fn the_patch_tests_what_was_read_and_replaces_the_content_alone() {

@@ -290,17 +290,18 @@ pub fn choose(name: &str, versions: &[Known], wanted: &Wanted) -> Result<Known, 
 
 /// Where versions were looked for, and how far back that goes.
 pub fn looked_in(past: &Past, live: Option<&Object>) -> String {
-    let oldest = past.versions.last().map_or(live, |version| Some(&version.object));
-    let back = oldest
-        .map_or(String::new(), |o| format!("back to resourceVersion {}, ", o.str_at("/metadata/resourceVersion")));
-    match &past.end {
-        PastEnd::NotLooked => "API history: not looked in".into(),
-        PastEnd::Enough => "the files".into(),
-        PastEnd::Beginning => format!("API history: {back}before which it did not exist"),
-        PastEnd::Expired => format!("API history: {back}before which it is expired"),
-        PastEnd::Limit => format!("API history: {back}then 50 versions or 2s were over"),
-        PastEnd::Failed(words) => format!("API history: {back}then it failed ({words})"),
-    }
+    let oldest = past.versions.last().map(|version| &version.object).or(live);
+    let back = oldest.map(|o| format!("back to resourceVersion {}", o.str_at("/metadata/resourceVersion")));
+    let end = match &past.end {
+        PastEnd::NotLooked => "not looked in".into(),
+        PastEnd::Enough => "far enough".into(),
+        PastEnd::Beginning => "it was not there before".into(),
+        PastEnd::Expired => "before that expired".into(),
+        PastEnd::Limit => "then 50 versions or 2s were over".into(),
+        PastEnd::Failed(words) => format!("then it failed ({words})"),
+    };
+    let end = if back.is_none() && past.end == PastEnd::Expired { "expired".into() } else { end };
+    format!("API history: {}", back.into_iter().chain([end]).collect::<Vec<String>>().join(", "))
 }
 
 /// The body of a document of kind `ConfigMapHistory`.

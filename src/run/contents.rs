@@ -45,11 +45,11 @@ impl Contents {
     }
 }
 
-/// Reads today's object, snapshots and readers in one step of parallel requests; then looks back.
+/// Reads today's object, snapshots and readers in one step of parallel requests; then looks back, where that is of use.
 ///
 /// # Errors
 /// The ConfigMap cannot be read. What else cannot be read is a warning.
-pub async fn look(scene: &Scene, name: &str, now: Timestamp) -> Result<Contents, Failure> {
+pub async fn look(scene: &Scene, name: &str, back: bool, now: Timestamp) -> Result<Contents, Failure> {
     let ours = format!("{}={}", snapshot::MANAGED_BY.0, snapshot::MANAGED_BY.1);
     let (list, snapshots, reading) = tokio::join!(
         scene.list(Resource::ConfigMaps, Select::Name(name)),
@@ -64,7 +64,8 @@ pub async fn look(scene: &Scene, name: &str, now: Timestamp) -> Result<Contents,
         )));
     }
     let mut warnings = Vec::new();
-    let snapshots = snapshots.map(|l| l.items).unwrap_or_else(|error| {
+    let listed = snapshots.is_ok();
+    let mut snapshots = snapshots.map(|l| l.items).unwrap_or_else(|error| {
         warnings.push(format!("snapshots could not be listed: {error}"));
         Vec::new()
     });
@@ -76,11 +77,20 @@ pub async fn look(scene: &Scene, name: &str, now: Timestamp) -> Result<Contents,
             Err(error) => warnings.push(format!("readers are not complete: {error}")),
         }
     }
-    let live = list.items.into_iter().next();
+    let (live, list_number) = (list.items.into_iter().next(), list.version);
+    let namespace = live.as_ref().map_or(&*scene.namespace, |o| o.namespace()).to_string();
+    // Files may hold several namespaces, and objects without one.
+    let here = |o: &Object| namespace.is_empty() || o.namespace().is_empty() || o.namespace() == namespace;
+    for objects in [&mut snapshots, &mut workloads, &mut pods] {
+        objects.retain(here);
+    }
     let (now, past, mut looked_in) = match &scene.source {
         Source::Live(cluster) => {
-            let deadline = travel::deadline();
-            let past = travel::walk(cluster, &scene.namespace, name, live.as_ref(), list.version, None, deadline).await;
+            let (list, end) = (list_number, travel::deadline());
+            let past = match back {
+                true => travel::walk(cluster, &scene.namespace, name, live.as_ref(), list, None, end).await,
+                false => Past::default(),
+            };
             let looked_in = contents::looked_in(&past, live.as_ref());
             (now, past, vec![looked_in])
         }
@@ -91,20 +101,11 @@ pub async fn look(scene: &Scene, name: &str, now: Timestamp) -> Result<Contents,
     let versions = contents::versions(name, live.as_ref(), &snapshots, &past);
     let count = |source| versions.iter().filter(|k| k.source == source).count();
     looked_in.push(match count(contents::Source::Snapshot) {
+        _ if !listed => "snapshots: could not be listed".into(),
         0 => "snapshots: none".into(),
         n => format!("snapshots: {n}"),
     });
-    Ok(Contents {
-        now,
-        namespace: live.as_ref().map_or(&*scene.namespace, |o| o.namespace()).to_string(),
-        name: name.to_string(),
-        live,
-        versions,
-        looked_in,
-        workloads,
-        pods,
-        warnings,
-    })
+    Ok(Contents { now, namespace, name: name.to_string(), live, versions, looked_in, workloads, pods, warnings })
 }
 
 /// Earlier versions from files. Until when one held is known where a numbered list says so.
@@ -128,7 +129,7 @@ fn older(dump: &Dump, namespace: &str, name: &str) -> Past {
 /// # Errors
 /// As [`look`].
 pub async fn history(scene: &Scene, name: &str, now: Timestamp) -> Result<Sheet<ConfigMapHistory>, Failure> {
-    let seen = look(scene, name, now).await?;
+    let seen = look(scene, name, true, now).await?;
     let held = seen.versions.iter().filter(|k| k.held).map(|k| k.object.clone());
     let readers: BTreeMap<String, Vec<Reader>> = held.map(|object| (object.clone(), seen.readers(&object))).collect();
     let body = ConfigMapHistory {

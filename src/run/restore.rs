@@ -44,7 +44,8 @@ pub struct Prepared {
 /// The ConfigMap cannot be read, or no version is meant clearly.
 pub async fn prepare(scene: &Scene, request: &Request, now: Timestamp) -> Result<Prepared, Failure> {
     let name = &request.name;
-    let seen = crate::run::contents::look(scene, name, now).await?;
+    let back = !matches!(request.wanted, Wanted::Content(_));
+    let seen = crate::run::contents::look(scene, name, back, now).await?;
     let chosen = contents::choose(name, &seen.versions, &request.wanted).map_err(Failure::NoVersion)?;
     let stopped = readers::stopped(name, &chosen.content, &seen.workloads, &seen.pods);
     let made = restore::plan(name, seen.live.as_ref(), chosen, seen.readers(name), stopped, request.show);

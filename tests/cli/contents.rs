@@ -202,6 +202,22 @@ fn files_are_compared_by_line_and_escaped() {
     assert!(!shown.contains("a: 1") && !shown.contains("z: 9"), "{shown}");
 }
 
+/// Otherwise a reader of another namespace would be told of, in a dump of a whole cluster.
+#[test]
+fn readers_are_those_of_the_namespace() {
+    let folder = dump(|objects| {
+        let mut other = objects[0].clone();
+        other["metadata"]["namespace"] = json!("ops");
+        other["metadata"]["name"] = json!("grafana");
+        objects.push(other);
+    });
+    let document = on(&folder, &["history", "cm/settings", "-n", "shop", "-o", "json"]).expect(0).document();
+    let readers = document["versions"].as_array().and_then(|v| v.last()).map(|v| v["readers"].clone());
+    assert_eq!(readers.as_ref().and_then(Value::as_array).map(Vec::len), Some(1), "{document:#}");
+    let elsewhere = on(&folder, &["history", "cm/settings", "-n", "ops"]).expect(3);
+    assert!(elsewhere.stderr.contains("not found in namespace ops"), "{}", elsewhere.stderr);
+}
+
 /// Otherwise a snapshot, which is what is left when the API history is gone, could not be found or put back.
 #[test]
 fn snapshots_are_listed_with_who_reads_them() {

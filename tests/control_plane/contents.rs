@@ -1,6 +1,7 @@
 //! The versions of a ConfigMap on a real API server, and one of them put back in place.
 
 use crate::control_plane::undo::writes;
+use crate::faults::interrupt;
 use crate::support::client::{CONFIGMAPS, DEPLOYMENTS, PODS, Resource};
 use crate::support::control_plane::{ControlPlane, Namespace, version};
 use crate::support::incident::{self, AGED};
@@ -57,7 +58,7 @@ fn versions_are_listed_across_edits_deletion_and_creation() {
     let edited = history(&namespace, 0);
     let expected = ["time-travel kubectl-create ++", "time-travel kubectl-edit ++", "live kubectl-edit +-"];
     assert_eq!(lines(&edited), expected, "{edited:#}");
-    assert!(looked(&edited).contains("did not exist"), "{edited:#}");
+    assert!(looked(&edited).contains("was not there before"), "{edited:#}");
 
     namespace.at(CONFIGMAPS, "settings").delete(&json!({})).ok();
     let gone = history(&namespace, 0);
@@ -252,6 +253,54 @@ fn a_lost_answer_is_looked_after() {
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(ran.document()["outcome"], "done");
     assert_eq!(settings(&namespace)["data"]["CONFIG_REVISION"], "v2");
+}
+
+/// Without this a connection that dies at a certain request could leave half a content, or a success that is none.
+#[test]
+fn a_cut_at_any_request_loses_nothing() {
+    let namespace = ControlPlane::main().namespace("cuts");
+    three_versions(&namespace);
+    let file = tempfile::Builder::new().suffix(".json").tempfile().expect("a file");
+    std::fs::write(file.path(), incident::settings("good", "true").to_string()).expect("written");
+    let path = file.path().display().to_string();
+    let arguments = ["restore", "cm/settings", "-y", "--from", &path];
+    let now = || settings(&namespace)["data"]["CONFIG_REVISION"].as_str().expect("a value").to_string();
+    for (cut, word) in [(false, "before"), (true, "after")] {
+        let mut at = 0;
+        loop {
+            incident::edit(&namespace, &json!({"CONFIG_REVISION": "bad"}));
+            let proxy = Proxy::new(&namespace, move |number, _| match (number == at, cut) {
+                (true, false) => Act::CutBefore,
+                (true, true) => Act::CutAfter,
+                (false, _) => Act::Pass,
+            });
+            let ran = proxy.run(&namespace, &arguments);
+            let what = format!("cut {word} request {at}: {ran:?}");
+            let (log, after) = (proxy.log(), now());
+            let Some(hit) = log.get(at) else { break };
+            assert!([0, 1].contains(&ran.code) && ["bad", "good"].contains(&after.as_str()), "{what}");
+            assert!(ran.code == 1 || after == "good", "{what} was called a success");
+            assert!(ran.code == 0 || after == "bad" || hit.writes(), "{what}");
+            namespace.run(&arguments).expect(0);
+            assert_eq!(now(), "good", "{what}");
+            at += 1;
+        }
+        assert!(at > 8, "only {at} requests were tried");
+    }
+}
+
+/// Without this a person who pressed Ctrl-C would not know whether anything was written.
+#[test]
+fn an_interruption_says_how_far_it_came() {
+    let namespace = ControlPlane::main().namespace("signals");
+    three_versions(&namespace);
+    let arguments = ["restore", "cm/settings", "-y"];
+    let dry = |p: &Passing| p.method == "PATCH" && p.dry_run();
+    let (code, said) = interrupt(&namespace, &arguments, dry, false, libc::SIGINT);
+    assert!(code == 130 && said.contains("nothing was written"), "{code} {said}");
+    let (code, said) = interrupt(&namespace, &arguments, Passing::writes, false, libc::SIGTERM);
+    assert!(code == 143 && said.contains("may or may not"), "{code} {said}");
+    assert_eq!(settings(&namespace)["data"]["CONFIG_REVISION"], "v3");
 }
 
 /// Without this a restore would try what cannot be, or make an object under a name that kubelets may still serve from
