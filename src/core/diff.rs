@@ -180,9 +180,9 @@ fn only(judgement: &Judgement, number: u64) -> (Answer, Compared) {
 
 /// What the revision's containers read, as far as it is known.
 fn read(judgement: &Judgement) -> Option<(&Content, Grade)> {
-    if let Some(digest) = judgement.read {
+    if let Some(digest) = &judgement.read {
         let contents = judgement.candidates.iter().map(|c| &c.content).chain(&judgement.live_content);
-        let mut fits = contents.filter(|c| judgement.reference.consumed(c).digest() == digest);
+        let mut fits = contents.filter(|c| judgement.reference.consumed(c).digest().to_string() == *digest);
         if let Some(content) = fits.next() {
             return Some((content, Grade::Proof));
         }
