@@ -51,7 +51,7 @@ fn dates(known: &Known) -> String {
 
 /// Otherwise each label that somebody sets would look like another version of the content (carvel-dev/kapp#603).
 #[test]
-fn a_write_of_metadata_alone_is_no_version() {
+fn c58_a_write_of_metadata_alone_is_no_version() {
     let live = settings(30, json!({"a": "2"}), "kubectl-edit", 5);
     let history = past(vec![
         before(settings(20, json!({"a": "2"}), "kubectl-edit", 3), 30),
@@ -174,7 +174,7 @@ fn change(key: &str, change: &'static str) -> KeyChange {
 /// Otherwise values would be printed unasked, or a key that moved to the other field would pass as unchanged: a variable
 /// is lost by that.
 #[test]
-fn changes_name_keys_and_show_values_only_when_asked() {
+fn c55_changes_name_keys_and_show_values_only_when_asked() {
     let of = |value: Value| Content::from_object(&Object(value)).expect("content");
     let a = of(json!({"data": {"gone": "1", "kept": "k", "moved": "abc", "other": "x"}}));
     let b = of(json!({"data": {"kept": "k", "new": "2", "other": "y"}, "binaryData": {"moved": "YWJj"}}));
@@ -230,7 +230,7 @@ fn reader(word: &str, named: bool, pods: usize, fixed: usize, refreshed: usize) 
 /// Otherwise somebody who reads the ConfigMap would not be told of before it changes under them, or would be told to
 /// restart what refreshes on its own (kubernetes/kubernetes#50345).
 #[test]
-fn all_readers_are_named_with_how_they_read() {
+fn c48_all_readers_are_named_with_how_they_read() {
     let mut owned = object("Job", "report-1", json!({"template": template(env())}));
     owned.0["metadata"]["ownerReferences"] = json!([{"kind": "CronJob", "name": "report", "controller": true}]);
     let mut ended = object("Job", "ended", json!({"template": template(env())}));
@@ -276,7 +276,7 @@ fn all_readers_are_named_with_how_they_read() {
 
 /// Otherwise a restore would take a key away from a reader that cannot start without it, and nobody would be told.
 #[test]
-fn readers_that_need_a_key_are_found() {
+fn c38_readers_that_need_a_key_are_found() {
     let needs = |optional: bool| {
         let from = json!({"configMapKeyRef": {"name": "settings", "key": "b", "optional": optional}});
         json!({"containers": [{"name": "app", "env": [{"name": "B", "valueFrom": from}]}]})
@@ -294,6 +294,29 @@ fn readers_that_need_a_key_are_found() {
 fn plan(live: Option<&Object>, data: Value) -> restore::Plan {
     let chosen = contents::given("settings", content(data), Source::File);
     restore::plan("settings", live, chosen, Vec::new(), Vec::new(), false).expect("a plan")
+}
+
+/// Otherwise an edit that a tool will bring back would look like a lasting restore.
+#[test]
+fn tools_that_may_write_it_again_are_named() {
+    let managed = |metadata: Value| {
+        let mut live = settings(40, json!({"a": "2"}), "kubectl-edit", 7);
+        for (member, value) in metadata.as_object().expect("metadata") {
+            live.0["metadata"][member] = value.clone();
+        }
+        plan(Some(&live), json!({"a": "1"})).managed
+    };
+    let annotations = |key: &str, value: &str| json!({"annotations": {key: value}});
+    assert_eq!(managed(json!({})), [""; 0]);
+    assert_eq!(managed(annotations("kubectl.kubernetes.io/last-applied-configuration", "{}")), ["kubectl apply"]);
+    let id = "argocd.argoproj.io/tracking-id";
+    assert_eq!(managed(annotations(id, "web:/ConfigMap:shop/settings")), ["Argo CD Application web"]);
+    assert_eq!(managed(annotations(id, "web:/ConfigMap:shop/other")), [""; 0], "copied from another object");
+    let flux =
+        json!({"labels": {"kustomize.toolkit.fluxcd.io/name": "apps", "kustomize.toolkit.fluxcd.io/namespace": "f"}});
+    assert_eq!(managed(flux), ["Flux Kustomization apps"]);
+    let owner = json!({"ownerReferences": [{"kind": "Foo", "name": "bar", "uid": "x", "controller": true}]});
+    assert_eq!(managed(owner), ["foo/bar"]);
 }
 
 /// Otherwise something would be written that cannot be, that kubelets would serve in place of something else

@@ -14,6 +14,7 @@ use crate::core::changes::{self, KeyChange};
 use crate::core::contents::{ConfigMapLine, Known, VersionLine};
 use crate::core::digest::{Content, ContentError};
 use crate::core::object::Object;
+use crate::core::owners::{self, Tool};
 use crate::core::readers::Reader;
 use crate::core::recovery::LAST_APPLIED;
 use crate::core::references;
@@ -101,26 +102,18 @@ fn managed(object: &Object) -> Vec<String> {
     if object.annotation(LAST_APPLIED).is_some() {
         found.push("kubectl apply".into());
     }
-    if let Some(release) = object.annotation("meta.helm.sh/release-name") {
-        found.push(format!("Helm release {release}"));
-    } else if object.label("app.kubernetes.io/managed-by") == Some("Helm") {
-        found.push("Helm".into());
-    }
-    let argo = object.annotation("argocd.argoproj.io/tracking-id").or(object.label("argocd.argoproj.io/instance"));
-    if let Some(application) = argo {
-        found.push(format!("Argo CD ({})", application.split(':').next().unwrap_or(application)));
-    }
-    for (label, what) in [
-        ("kustomize.toolkit.fluxcd.io/name", "Flux kustomization"),
-        ("helm.toolkit.fluxcd.io/name", "Flux Helm release"),
-        ("kapp.k14s.io/app", "kapp app"),
-    ] {
-        found.extend(object.label(label).map(|name| format!("{what} {name}")));
-    }
+    found.extend(owners::claims(object).into_iter().map(|claim| match claim.object {
+        Some(owner) if claim.tool == Tool::Operator => format!("{}/{}", owner.kind.to_lowercase(), owner.name),
+        Some(owner) => format!("{} {} {}", claim.tool.name(), owner.kind, owner.name),
+        None => format!("{} ({})", claim.tool.name(), claim.sign),
+    }));
+    // Of a ConfigMap the id names the core group, which is empty.
+    let own = format!(":/ConfigMap:{}/{}", object.namespace(), object.name());
+    let tracked = object.annotation("argocd.argoproj.io/tracking-id").and_then(|id| id.strip_suffix(&own));
+    found.extend(tracked.map(|application| format!("Argo CD Application {application}")));
     if references::trust_bundle(object.name()) || references::injected_trust_bundle(object) {
         found.push("a controller that puts CA certificates into it".into());
     }
-    found.extend(object.controller().map(|owner| format!("{}/{}", owner.kind.to_lowercase(), owner.name)));
     found
 }
 

@@ -22,7 +22,7 @@ pub async fn run(
     show: bool,
     now: Timestamp,
 ) -> Result<Document, Failure> {
-    let Observation { seen, history, mut judged } = scene.observe(target, now).await?;
+    let Observation { seen, history, mut judged, .. } = scene.observe(target, now).await?;
     let pending = || Failure::Usage("the live template belongs to no revision yet: name one with --from".into());
     let from = match from {
         Some(asked) => history.find(asked).map_err(Failure::NoRevision)?.number,

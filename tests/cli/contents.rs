@@ -107,7 +107,7 @@ fn on(folder: &tempfile::TempDir, arguments: &[&str]) -> Ran {
 
 /// Otherwise a password would stand in a CI log because somebody asked what differs.
 #[test]
-fn values_are_shown_only_when_asked() {
+fn c106_values_are_shown_only_when_asked() {
     let folder = dump(|_| {});
     for arguments in [
         &["history", "cm/settings"][..],
@@ -191,7 +191,7 @@ fn a_name_that_only_one_side_has_is_a_difference() {
 
 /// Otherwise the lines of a file that stayed would hide those that changed, or a value could move a terminal's cursor.
 #[test]
-fn files_are_compared_by_line_and_escaped() {
+fn c107_files_are_compared_by_line_and_escaped() {
     let folder = dump(|objects| {
         let lines = |middle: &str| json!({"app.yaml": format!("a: 1\n{middle}\nz: 9\n")});
         objects[4]["data"] = lines("b: 2");

@@ -52,7 +52,7 @@ fn looked(document: &Value) -> String {
 /// Without this the versions could not be seen while they are still there, or a deleted ConfigMap would seem never to have
 /// been.
 #[test]
-fn versions_are_listed_across_edits_deletion_and_creation() {
+fn c53_versions_are_listed_across_edits_deletion_and_creation() {
     let namespace = ControlPlane::main().namespace("versions");
     three_versions(&namespace);
     let edited = history(&namespace, 0);
@@ -131,7 +131,7 @@ fn pods(namespace: &Namespace) -> Vec<String> {
 /// Without this a restore would write something else than the content, restart what it was not asked to, or surprise
 /// another team: that is why undo does not do it (kubernetes/community#1163).
 #[test]
-fn a_restore_writes_the_content_alone_and_says_whom_it_concerns() {
+fn c36_a_restore_writes_the_content_alone_and_says_whom_it_concerns() {
     let namespace = ControlPlane::main().namespace("restore");
     let _player = incident::start(&namespace, Duration::ZERO);
     namespace.all(DEPLOYMENTS).create(&incident::worker()).ok();
@@ -157,7 +157,7 @@ fn a_restore_writes_the_content_alone_and_says_whom_it_concerns() {
         .map(|r| format!("{} {}", r["reader"], r["fixed"]))
         .collect();
     assert_eq!(readers, ["\"cronjob/report\" 0", "\"deployment/web\" 2", "\"deployment/worker\" 1"], "{planned:#}");
-    assert!(planned["managed"].to_string().contains("Helm release shop"), "{planned:#}");
+    assert!(planned["managed"].to_string().contains("Helm Release shop"), "{planned:#}");
     assert_eq!(writes(&namespace), [""; 0], "a dry run writes nothing");
 
     let ran = namespace.run(&["restore", "configmap/settings", "-y"]).expect(0);
@@ -178,7 +178,7 @@ fn a_restore_writes_the_content_alone_and_says_whom_it_concerns() {
         assert_eq!(after["metadata"][member], before["metadata"][member], "{member}");
     }
     let owners = after["metadata"]["managedFields"].to_string();
-    assert!(owners.contains("\"manager\":\"kubectl-saferollback\""), "{owners}");
+    assert!(owners.contains("\"manager\":\"saferollback\""), "{owners}");
     assert_eq!((pods(&namespace), generation()), (running, generation_before), "nothing is restarted");
 
     let again = history(&namespace, 0);
@@ -210,7 +210,7 @@ fn restored(namespace: &Namespace, act: impl FnOnce(&Namespace) -> Act + Send + 
 
 /// Without this an edit that came between plan and write would be lost without a word.
 #[test]
-fn what_was_written_since_the_plan_is_never_overwritten() {
+fn c22_what_was_written_since_the_plan_is_never_overwritten() {
     let namespace = ControlPlane::main().namespace("meddled");
     three_versions(&namespace);
     let edits = [
@@ -291,7 +291,7 @@ fn a_cut_at_any_request_loses_nothing() {
 
 /// Without this a person who pressed Ctrl-C would not know whether anything was written.
 #[test]
-fn an_interruption_says_how_far_it_came() {
+fn c35_an_interruption_says_how_far_it_came() {
     let namespace = ControlPlane::main().namespace("signals");
     three_versions(&namespace);
     let arguments = ["restore", "cm/settings", "-y"];
@@ -306,7 +306,7 @@ fn an_interruption_says_how_far_it_came() {
 /// Without this a restore would try what cannot be, or make an object under a name that kubelets may still serve from
 /// memory (kubernetes/kubernetes#119733).
 #[test]
-fn immutable_and_deleted_config_maps_are_refused_without_a_write() {
+fn c68_c70_immutable_and_deleted_config_maps_are_refused_without_a_write() {
     let namespace = ControlPlane::main().namespace("barred");
     three_versions(&namespace);
     namespace.all(DEPLOYMENTS).create(&incident::web(1)).ok();
@@ -345,7 +345,7 @@ fn a_version_that_lacks_a_needed_key_is_warned_of() {
 
 /// Without this a value would stand in a log because a server's refusal or a plan quotes it.
 #[test]
-fn no_value_is_in_any_output() {
+fn c106_no_value_is_in_any_output() {
     let namespace = ControlPlane::main().namespace("marker");
     let body = json!({"metadata": {"name": "settings"}, "data": {"TOKEN": format!("{MARKER}-1")}});
     namespace.all(CONFIGMAPS).create(&body).ok();
