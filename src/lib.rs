@@ -18,6 +18,9 @@
 //! 11. **watch**: [`run::wait`], by the rules of [`core::rollout`].
 //! 12. **report**: the document of which every screen is a printing, [`core::report::Document`].
 //!
+//! Beside them: [`core::diff`] compares two sides, [`core::contents`] lists the versions of one ConfigMap, and
+//! [`core::restore`] puts one back in place.
+//!
 //! [`core`] is pure, [`cluster`] is all traffic, [`run`] has a file a verb, and [`cli`] alone prints.
 
 pub mod cli;

@@ -131,10 +131,22 @@ fn a_cut_after_any_request_doubles_nothing() {
     assert!(swept > 10, "only {swept} requests were tried");
 }
 
-/// Interrupts the binary while `holds` holds a request, and lets that one go afterwards if `passes`.
 fn interrupted(
     namespace: &Namespace,
     case: &Case<'_>,
+    holds: fn(&Passing) -> bool,
+    passes: bool,
+    signal: i32,
+) -> (i32, String) {
+    let arguments = case.arguments();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    interrupt(namespace, &arguments, holds, passes, signal)
+}
+
+/// Interrupts the binary while `holds` holds a request, and lets that one go afterwards if `passes`.
+pub fn interrupt(
+    namespace: &Namespace,
+    arguments: &[&str],
     holds: fn(&Passing) -> bool,
     passes: bool,
     signal: i32,
@@ -149,9 +161,7 @@ fn interrupted(
         }
         Act::Pass
     });
-    let arguments = case.arguments();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let mut command = proxy.product(namespace, &arguments);
+    let mut command = proxy.product(namespace, arguments);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
     there.recv_timeout(std::time::Duration::from_secs(30)).expect("the request comes");
     let pid = libc::pid_t::try_from(child.id()).expect("a process id");

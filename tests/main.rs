@@ -4,7 +4,9 @@
 
 mod cli;
 mod cluster;
+mod contents;
 mod control_plane;
+mod diff;
 mod digest;
 mod domain;
 mod faults;

@@ -137,8 +137,92 @@ fn snapshot_list() -> Value {
     })
 }
 
-fn documents() -> [Value; 7] {
-    [history(), checked(), rolled_back(), refused(), put_back(), saved(), snapshot_list()]
+fn compared() -> Value {
+    with(
+        history(),
+        &json!({
+            "kind": "Diff", "from": 1, "to": null, "template": [{"pointer": "/spec/containers/0/image"}],
+            "contents": [{
+                "reference": "ConfigMap/settings", "answer": "different", "grade": "likely",
+                "changes": [{"key": "a", "change": "changed"}], "because": "read and today",
+            }],
+            "exitCode": 1,
+        }),
+    )
+}
+
+/// A document that is not about one workload.
+fn sheet(kind: &str, body: &Value) -> Value {
+    let mut document = with(history(), body);
+    for member in ["workload", "revisions", "unnumbered", "notTraced", "assumptions"] {
+        document.as_object_mut().expect("a document").shift_remove(member);
+    }
+    document["kind"] = json!(kind);
+    document
+}
+
+fn config_map() -> Value {
+    json!({
+        "namespace": "shop", "name": "settings", "exists": true, "uid": "u-1", "resourceVersion": "7",
+        "immutable": false, "terminating": false,
+    })
+}
+
+fn readers() -> Value {
+    json!([{"reader": "deployment/web", "named": true, "pods": 2, "fixed": 2, "refreshed": 0}])
+}
+
+fn version() -> Value {
+    json!({
+        "resourceVersion": "5", "digest": DIGEST, "source": "time-travel", "object": "ConfigMap/settings", "uid": "u-1",
+        "immutable": false, "from": NOW, "until": null, "held": false, "writer": "kubectl-edit", "grade": "proof",
+        "keys": ["a"], "readers": readers(),
+    })
+}
+
+fn contents() -> Value {
+    let body = json!({
+        "configMap": config_map(), "versions": [version()], "lookedIn": ["API history: expired"], "exitCode": 0,
+    });
+    sheet("ConfigMapHistory", &body)
+}
+
+fn restored() -> Value {
+    let body = json!({
+        "configMap": config_map(), "now": version(), "version": version(), "changes": [{"key": "a", "change": "moved"}],
+        "readers": readers(), "stopped": [{"reader": "deployment/web", "keys": ["b"]}], "managed": ["kubectl apply"],
+        "restarts": [["kubectl", "rollout", "restart", "deployment/web"]], "refusals": [], "waysOn": [],
+        "written": [{"object": "ConfigMap/settings", "uid": "u-1", "resourceVersion": "8"}], "outcome": "done",
+        "exitCode": 0,
+    });
+    sheet("Restore", &body)
+}
+
+fn barred() -> Value {
+    with(
+        restored(),
+        &json!({
+            "now": null, "written": [], "outcome": "refused", "exitCode": 3,
+            "refusals": [{"code": "absent", "message": "it is gone"}],
+            "waysOn": [{"id": "create", "why": "you have it", "argv": ["kubectl", "create", "-f", "FILE"]}],
+        }),
+    )
+}
+
+fn documents() -> [Value; 11] {
+    [
+        history(),
+        checked(),
+        rolled_back(),
+        refused(),
+        put_back(),
+        saved(),
+        compared(),
+        contents(),
+        restored(),
+        barred(),
+        snapshot_list(),
+    ]
 }
 
 /// Otherwise the planted faults below could be refused for another reason than their own. The second round is through
@@ -211,6 +295,23 @@ fn planted_faults_are_refused() {
         (put_back(), "/overwritten/differs", json!([])),
         (put_back(), "/owners/0/tool", json!("kubectl")),
         (put_back(), "/owners/0/healing", json!("perhaps")),
+        (compared(), "/to", json!(0)),
+        (compared(), "/contents/0/answer", json!("changed")),
+        (compared(), "/contents/0/changes/0/change", json!("edited")),
+        (compared(), "/exitCode", json!(2)),
+        (contents(), "/kind", json!("History")),
+        (contents(), "/versions/0/source", json!("memory")),
+        (contents(), "/versions/0/digest", json!(&DIGEST[4..])),
+        (contents(), "/versions/0/readers/0/reader", json!("web")),
+        (contents(), "/exitCode", json!(1)),
+        (restored(), "/outcome", json!("failed")),
+        (restored(), "/written", json!([])),
+        (restored(), "/exitCode", json!(5)),
+        (restored(), "/written/0/object", json!("Deployment/web")),
+        (barred(), "/refusals", json!([])),
+        (barred(), "/refusals/0/code", json!("because")),
+        (barred(), "/waysOn/0/id", json!("pray")),
+        (barred(), "/outcome", json!("planned")),
         (refused(), "/refusals", json!([])),
         (refused(), "/refusals/0/code", json!("because")),
         (refused(), "/waysOn/0/id", json!("pray")),
@@ -307,13 +408,18 @@ fn the_schemas_words_are_the_programs() {
         ("core/owners.rs", "Healing", "/$defs/owners/items/properties/healing/enum"),
         ("core/observed.rs", "Origin", "/$defs/origin/enum"),
         ("core/references.rs", "Read", "/$defs/use/properties/read/enum"),
+        ("core/contents.rs", "Source", "/$defs/version/properties/source/enum"),
+        ("core/changes.rs", "Change", "/$defs/keyChange/properties/change/enum"),
+        ("core/diff.rs", "Answer", "/$defs/diff/properties/contents/items/properties/answer/enum"),
+        ("core/restore.rs", "Bar", "/$defs/restore/properties/refusals/items/properties/code/enum"),
+        ("core/restore.rs", "Ending", "/$defs/restore/properties/outcome/enum"),
     ];
     for (file, of, pointer) in pairs {
         assert_eq!(words(file, of), enumerated(pointer), "{of} of {file} against {pointer}");
     }
     let tokens = source("core/report.rs");
     let kinds = rust::body(&tokens, &["enum", "DocumentKind"]).iter().filter_map(Token::word).map(str::to_string);
-    let sheets = ["run/prune.rs"].into_iter().flat_map(|file| {
+    let sheets = ["run/contents.rs", "run/restore.rs", "run/prune.rs"].into_iter().flat_map(|file| {
         let tokens = source(file);
         let made = tokens.windows(3).filter(|w| w[0].word() == Some("new") && w[1].is('('));
         made.filter_map(|w| w[2].text()).map(str::to_string).collect::<Vec<_>>()
@@ -321,6 +427,8 @@ fn the_schemas_words_are_the_programs() {
     assert_eq!(kinds.chain(sheets).collect::<BTreeSet<_>>(), enumerated("/properties/kind/enum"));
     let ids: BTreeSet<String> = after(&source("run/ways.rs"), "id");
     assert_eq!(ids, enumerated("/$defs/wayOn/properties/id/enum"));
+    let ids: BTreeSet<String> = after(&source("core/restore.rs"), "id");
+    assert_eq!(ids, enumerated("/$defs/restore/properties/waysOn/items/properties/id/enum"));
 }
 
 /// The texts behind `member:`.

@@ -1,7 +1,7 @@
 //! The words for a workload.
 
 use proptest::prelude::*;
-use saferollback::core::workload::{Kind, Target, TargetError};
+use saferollback::core::workload::{self, Kind, Target, TargetError};
 
 fn parse(words: &[&str]) -> Result<Option<Target>, TargetError> {
     Target::parse(&words.iter().map(ToString::to_string).collect::<Vec<_>>())
@@ -30,6 +30,23 @@ fn kubectls_words_are_understood() {
     }
     for word in ["ds", "daemonset", "daemonsets"] {
         assert_eq!(parse(&[&format!("{word}/web")]), web(Some(Kind::DaemonSet)));
+    }
+}
+
+/// Otherwise a ConfigMap could not be asked for, or a workload with such a name no more.
+#[test]
+fn words_for_a_config_map_are_told_from_those_of_a_workload() {
+    let config_map = |words: &[&str]| workload::config_map(&words.iter().map(ToString::to_string).collect::<Vec<_>>());
+    for word in ["configmap", "cm", "configmaps", "ConfigMap"] {
+        assert_eq!(config_map(&[&format!("{word}/settings")]), Ok(Some("settings".into())));
+        assert_eq!(config_map(&[word, "settings"]), Ok(Some("settings".into())));
+        assert!(matches!(config_map(&[&format!("{word}/")]), Err(TargetError::NoConfigMap(_))));
+        assert!(matches!(config_map(&[&format!("{word}/a/b")]), Err(TargetError::NoConfigMap(_))));
+        assert_eq!(config_map(&[word]), Ok(None), "a Deployment may have this name");
+        assert!(Target::parse(&[word.to_string()]).is_ok());
+    }
+    for words in [&[][..], &["web"], &["deploy/web"], &["deploy", "cm"], &["secret/x"]] {
+        assert_eq!(config_map(words), Ok(None));
     }
 }
 

@@ -72,9 +72,9 @@ impl Connection {
 
 #[derive(Subcommand, Debug)]
 pub enum Verb {
-    /// List the revisions, and what a new Pod of each would read now
+    /// List the revisions, and what a new Pod of each would read now; or the versions of a ConfigMap
     #[command(
-        after_help = "Examples:\n  kubectl saferollback history web\n  kubectl saferollback history web --revision 3 -o json"
+        after_help = "Examples:\n  kubectl saferollback history web\n  kubectl saferollback history web --revision 3 -o json\n  kubectl saferollback history configmap/settings"
     )]
     History(History),
     /// Tell whether plain `kubectl rollout undo` would be safe
@@ -82,6 +82,16 @@ pub enum Verb {
         after_help = "Examples:\n  kubectl saferollback check web\n  kubectl saferollback check web --to-revision 3\n\nExit codes: 0 safe or likely safe, 3 not, 1 it could not be told, 2 usage."
     )]
     Check(Check),
+    /// Show what differs between a revision and today, or between two revisions
+    #[command(
+        after_help = "Without --to: against what a new Pod would read now. Without --from: from the current revision, as its\ncontainers read.\n\nExamples:\n  kubectl saferollback diff web\n  kubectl saferollback diff web --from 1\n  kubectl saferollback diff web --from 1 --to 3 --show-content\n\nExit codes: 0 no difference, 1 a difference, 2 usage or it could not be told,\n3 no known difference, but not all is known; also no such revision."
+    )]
+    Diff(Diff),
+    /// Put one version of a ConfigMap back in place, for all who read it
+    #[command(
+        after_help = "Restarts nothing. history configmap/NAME lists the versions.\n\nExamples:\n  kubectl saferollback restore configmap/settings --dry-run=client\n  kubectl saferollback restore configmap/settings --from sr1:9f3c2a7be41d\n  kubectl saferollback restore configmap/settings --from settings.yaml\n\nExit codes: 0 done or nothing to do, 1 could not, 2 usage, 3 refused,\n5 the ConfigMap changed since the plan; it was not written."
+    )]
+    Restore(Restore),
     /// Roll back with known configuration
     #[command(
         after_help = "Examples:\n  kubectl saferollback undo web --to-revision 3 --dry-run=client\n  kubectl saferollback undo web --to-revision 3\n  kubectl saferollback undo web --to-revision 3 --use settings=old.yaml\n\nExit codes: 0 done or nothing to do, 1 could not, 2 usage, 3 refused,\n4 the rollout failed or timed out, or was put back,\n5 the workload changed since the plan, 130/143 interrupted."
@@ -134,6 +144,49 @@ pub struct Check {
     #[arg(long, value_name = "N")]
     pub to_revision: Option<u64>,
     /// Print the report as json or yaml, or a wider table
+    #[arg(short, long, value_name = "wide|json|yaml")]
+    pub output: Option<Output>,
+}
+
+#[derive(Args, Debug)]
+pub struct Diff {
+    #[command(flatten)]
+    pub target: Target,
+    /// The revision to start from; none is the current one
+    #[arg(long, value_name = "N")]
+    pub from: Option<u64>,
+    /// The revision to compare with; none is today
+    #[arg(long, value_name = "N")]
+    pub to: Option<u64>,
+    /// Show values of ConfigMaps and environment variables too
+    #[arg(long)]
+    pub show_content: bool,
+    /// Print the report as json or yaml
+    #[arg(short, long, value_name = "wide|json|yaml")]
+    pub output: Option<Output>,
+}
+
+#[derive(Args, Debug)]
+pub struct Restore {
+    /// configmap/NAME or configmap NAME
+    #[arg(value_name = "configmap/NAME", num_args = 1..=2, required = true)]
+    pub config_map: Vec<String>,
+    /// Read objects from files instead of a cluster: prints the plan
+    #[arg(long, value_name = "FILE|DIR|-")]
+    pub from_file: Vec<PathBuf>,
+    /// Which version: a digest (sr1:…), a VERSION that history shows, or a manifest file; none is the one before the last write
+    #[arg(long, value_name = "DIGEST|VERSION|FILE")]
+    pub from: Option<String>,
+    /// Write nothing: print the plan (client), or ask the server too (server)
+    #[arg(long, value_enum, default_value = "none", default_missing_value = "client", num_args = 0..=1, require_equals = true)]
+    pub dry_run: DryRun,
+    /// Show values too
+    #[arg(long)]
+    pub show_content: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Print the report as json or yaml
     #[arg(short, long, value_name = "wide|json|yaml")]
     pub output: Option<Output>,
 }

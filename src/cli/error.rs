@@ -1,6 +1,7 @@
 //! Failures → words and exit codes.
 
 use crate::cluster::read::ReadError;
+use crate::core::contents::NoSuchVersion;
 use crate::run::Failure;
 
 /// The exit codes. The report carries the outcome in words too, since Windows flattens plugin exit codes.
@@ -15,8 +16,20 @@ pub fn exit_code(failure: &Failure) -> u8 {
     match failure {
         Failure::Target(_) | Failure::Usage(_) | Failure::Several { .. } | Failure::Ambiguous { .. } => USAGE,
         Failure::NoRevision(_) => NO,
+        Failure::NoVersion(
+            NoSuchVersion::NoDigest { .. } | NoSuchVersion::NoNumber { .. } | NoSuchVersion::Gone { .. },
+        ) => NO,
+        Failure::NoVersion(_) => USAGE,
         Failure::Interrupted => INTERRUPTED,
         _ => COULD_NOT,
+    }
+}
+
+/// `diff` says 1 for a difference, so whatever could not be done is 2, as with diff(1).
+pub fn exit_code_of_diff(failure: &Failure) -> u8 {
+    match exit_code(failure) {
+        COULD_NOT => USAGE,
+        code => code,
     }
 }
 

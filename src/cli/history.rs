@@ -239,7 +239,7 @@ pub fn detail(document: &Document) -> String {
     screen.into_text()
 }
 
-fn short(digest: &str) -> String {
+pub fn short(digest: &str) -> String {
     match digest.char_indices().nth(16) {
         Some((at, _)) => format!("{}...", &digest[..at]),
         None => digest.to_string(),

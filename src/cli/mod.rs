@@ -2,8 +2,11 @@
 
 mod args;
 mod check;
+mod contents;
+mod diff;
 mod error;
 mod history;
+mod restore;
 mod screen;
 mod snapshot;
 mod ui;
@@ -31,7 +34,7 @@ use crate::core::policy::{Config, Given, Rules};
 use crate::core::recovery::{Candidate, Grade};
 use crate::core::report::{Document, Outcome};
 use crate::core::sheet::{Sheet, SnapshotList};
-use crate::core::workload::Target;
+use crate::core::workload::{self, Target};
 use crate::run::snapshot::Which;
 use crate::run::undo::{DryRun, Request};
 use crate::run::{self, Failure, Phase};
@@ -59,7 +62,10 @@ pub fn main() -> u8 {
             if let Some(hint) = hint {
                 ui::err(&format!("hint: {}\n", escape(&hint)));
             }
-            error::exit_code(&failure)
+            match cli.verb {
+                Verb::Diff(_) => error::exit_code_of_diff(&failure),
+                _ => error::exit_code(&failure),
+            }
         }
     }
 }
@@ -79,6 +85,9 @@ async fn verb(cli: &Cli) -> Result<u8, Failure> {
             Ok(0)
         }
         Verb::History(args) => {
+            if let Some(name) = workload::config_map(&args.target.workload)? {
+                return contents_verb(cli, args, &name).await;
+            }
             let target = Target::parse(&args.target.workload)?;
             let scene = run::scene(&cli.connection.flags(), &args.target.from_file, notice).await?;
             let document = run::history::run(&scene, target.as_ref(), args.revision, Timestamp::now()).await?;
@@ -114,6 +123,22 @@ async fn verb(cli: &Cli) -> Result<u8, Failure> {
             }
             Ok(check.exit_code)
         }
+        Verb::Diff(args) => {
+            let target = Target::parse(&args.target.workload)?;
+            let scene = run::scene(&cli.connection.flags(), &args.target.from_file, notice).await?;
+            let (from, to, show) = (args.from, args.to, args.show_content);
+            let document = run::diff::run(&scene, target.as_ref(), from, to, show, Timestamp::now()).await?;
+            warnings(&document);
+            let Outcome::Diff(diff) = &document.outcome else { return Ok(0) };
+            match args.output.unwrap_or_default() {
+                output @ (Output::Table | Output::Wide) => {
+                    ui::out(&diff::screen(&document, diff, output == Output::Wide))
+                }
+                output => print(&document, output)?,
+            }
+            Ok(diff.exit_code)
+        }
+        Verb::Restore(args) => restore::verb(cli, args).await,
         Verb::Undo(args) => undo_verb(cli, args).await,
         Verb::Snapshot(args::Snapshot::Create(args)) => snapshot_create(cli, args).await,
         Verb::Snapshot(args::Snapshot::List(args)) => {
@@ -190,6 +215,32 @@ fn dry_run(asked: args::DryRun) -> DryRun {
         args::DryRun::Client => DryRun::Client,
         args::DryRun::Server => DryRun::Server,
     }
+}
+
+async fn contents_verb(cli: &Cli, args: &args::History, name: &str) -> Result<u8, Failure> {
+    if args.revision.is_some() {
+        return Err(Failure::Usage("--revision is for workloads: a ConfigMap has no revisions".into()));
+    }
+    let scene = run::scene(&cli.connection.flags(), &args.target.from_file, notice).await?;
+    let sheet = run::contents::history(&scene, name, Timestamp::now()).await?;
+    for warning in &sheet.warnings {
+        ui::err(&format!("Warning: {}\n", escape(warning)));
+    }
+    let nothing = sheet.body.versions.is_empty();
+    match args.output.unwrap_or_default() {
+        Output::Table | Output::Wide if nothing => {}
+        output @ (Output::Table | Output::Wide) => {
+            let (table, notes) =
+                contents::table(&sheet, output == Output::Wide, ui::width(), &typed(&cli.connection, &args.target));
+            ui::out(&table);
+            ui::err(&format!("\n{notes}"));
+        }
+        output => print(&sheet, output)?,
+    }
+    if nothing {
+        ui::err(&contents::not_found(&sheet));
+    }
+    Ok(sheet.body.exit_code)
 }
 
 async fn undo_verb(cli: &Cli, args: &args::Undo) -> Result<u8, Failure> {
@@ -327,7 +378,7 @@ fn content_of_file(name: &str, path: &Path, namespace: Option<&str>) -> Result<C
     let object = match (named, all.as_slice()) {
         (Some(object), _) | (None, [object]) => object,
         _ => {
-            let message = format!("--use {name}: {} holds no ConfigMap {name:?}", path.display());
+            let message = format!("{} holds no ConfigMap {name:?}", path.display());
             return Err(Failure::Given(message));
         }
     };

@@ -11,9 +11,10 @@ use std::str::FromStr;
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::object::Object;
@@ -133,6 +134,15 @@ impl Content {
         check_kind(object, "Secret")?;
         let data = field(object, "data", decode, |field, key| ContentError::NotBase64 { field, key })?;
         Ok(Content { data, binary: BTreeMap::new() })
+    }
+
+    /// `data` and `binaryData` as the API takes them.
+    pub fn fields(&self) -> (Map<String, Value>, Map<String, Value>) {
+        // `data` came as JSON strings, so it is UTF-8.
+        let text = |bytes: &[u8]| Value::String(String::from_utf8_lossy(bytes).into_owned());
+        let data = self.data.iter().map(|(key, value)| (key.clone(), text(value)));
+        let binary = self.binary.iter().map(|(key, value)| (key.clone(), Value::String(BASE64.encode(value))));
+        (data.collect(), binary.collect())
     }
 
     /// Of the whole object.

@@ -1,6 +1,9 @@
 //! Decisions: pure functions from objects to facts, verdicts and plans. No I/O, no clock, no printing.
 
+pub mod changes;
 pub mod content_name;
+pub mod contents;
+pub mod diff;
 pub mod digest;
 pub mod evidence;
 pub mod history;
@@ -14,12 +17,14 @@ pub mod pin;
 pub mod plan;
 pub mod policy;
 pub mod prune;
+pub mod readers;
 pub mod reads;
 pub mod record;
 pub mod recording;
 pub mod recovery;
 pub mod references;
 pub mod report;
+pub mod restore;
 pub mod rollout;
 pub mod sheet;
 pub mod snapshot;

@@ -10,6 +10,7 @@ use crate::core::observed::{Lookup, Observed};
 use crate::core::owners::{self, Owners};
 use crate::core::pin;
 use crate::core::policy::{self, Action, Code, Config, Decision, Rules};
+use crate::core::readers;
 use crate::core::record::Held;
 use crate::core::recovery::Grade;
 use crate::core::references::{self, Kind, Pinnable, Reference};
@@ -318,14 +319,7 @@ fn other_readers(seen: &Observed, kind: Kind, name: &str) -> BTreeSet<String> {
     seen.all_pods()
         .iter()
         .filter(|pod| !belongs(seen, pod) && references::extract(&pod.0).get(kind, name).is_some())
-        .map(|pod| match pod.controller() {
-            Some(owner) if owner.kind == "ReplicaSet" => {
-                let hash = pod.label("pod-template-hash").map(|h| format!("-{h}")).unwrap_or_default();
-                format!("deployment/{}", owner.name.strip_suffix(&hash).unwrap_or(&owner.name))
-            }
-            Some(owner) => format!("{}/{}", owner.kind.to_lowercase(), owner.name),
-            None => format!("pod/{}", pod.name()),
-        })
+        .map(|pod| readers::owner(pod, &BTreeMap::new()))
         .collect()
 }
 

@@ -221,7 +221,7 @@ pub fn candidates(
 }
 
 /// The content of the last client-side apply. It has no time, so it is a candidate and never evidence of a read.
-fn last_applied(object: &Object) -> Option<Content> {
+pub fn last_applied(object: &Object) -> Option<Content> {
     let applied: Value = serde_json::from_str(object.annotation(LAST_APPLIED)?).ok()?;
     Content::from_object(&Object(applied)).ok()
 }

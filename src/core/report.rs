@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::core::diff::Diff;
 use crate::core::evidence;
 use crate::core::history::{CHANGE_CAUSE, History};
 use crate::core::object::Object;
@@ -27,6 +28,7 @@ pub const API_VERSION: &str = "saferollback.dev/v1alpha1";
 pub enum DocumentKind {
     History,
     Check,
+    Diff,
     Plan,
     Rollback,
     Saved,
@@ -212,6 +214,7 @@ pub struct NotTraced {
 pub enum Outcome {
     History {},
     Check(Check),
+    Diff(Box<Diff>),
     Undo(Box<Undo>),
     Saved(Box<Saved>),
 }

@@ -4,9 +4,7 @@
 //! (kubernetes/kubernetes#119733). No label or annotation of the source is copied: tracking labels would make GitOps
 //! tools prune the copy, sync annotations would spread it, last-applied would carry content.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::core::digest::Content;
@@ -92,10 +90,7 @@ impl Snapshot {
 /// The snapshot of a candidate content of ConfigMap `source`.
 pub fn of(namespace: &str, source: &str, candidate: &Candidate, digits: usize) -> Snapshot {
     let name = name(source, &candidate.content, digits);
-    let text = |bytes: &[u8]| Value::String(String::from_utf8_lossy(bytes).into_owned());
-    let data: Map<String, Value> = candidate.content.data.iter().map(|(k, v)| (k.clone(), text(v))).collect();
-    let binary: Map<String, Value> =
-        candidate.content.binary.iter().map(|(k, v)| (k.clone(), Value::String(STANDARD.encode(v)))).collect();
+    let (data, binary) = candidate.content.fields();
     let mut annotations = json!({
         SOURCE: source,
         "saferollback.dev/digest": candidate.digest.to_string(),

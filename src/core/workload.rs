@@ -63,6 +63,8 @@ pub enum TargetError {
     UnknownKind(String),
     #[error("{0:?} names no workload: use TYPE/NAME, as in deployment/web")]
     NoName(String),
+    #[error("{0:?} names no ConfigMap: use configmap/NAME")]
+    NoConfigMap(String),
     #[error("one workload at a time: got {0:?}")]
     TooMany(Vec<String>),
 }
@@ -102,4 +104,27 @@ impl Target {
         }
         Ok(Some(Target { kind, name: name.to_string() }))
     }
+}
+
+/// `[cm/settings]`, `[configmaps, settings]` → the name of a ConfigMap; `None` for the words of a workload. A word alone is a
+/// workload's name, also where it is `cm`.
+///
+/// # Errors
+/// A ConfigMap is meant, and its name cannot be one.
+pub fn config_map(words: &[String]) -> Result<Option<String>, TargetError> {
+    let (kind, name) = match words {
+        [one] => match one.split_once('/') {
+            Some(split) => split,
+            None => return Ok(None),
+        },
+        [kind, name] => (kind.as_str(), name.as_str()),
+        _ => return Ok(None),
+    };
+    if !["configmaps", "configmap", "cm"].contains(&kind.to_ascii_lowercase().as_str()) {
+        return Ok(None);
+    }
+    if name.is_empty() || name.contains('/') {
+        return Err(TargetError::NoConfigMap(words.join(" ")));
+    }
+    Ok(Some(name.to_string()))
 }

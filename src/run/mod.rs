@@ -1,11 +1,14 @@
 //! One file a verb, read top to bottom in stage order.
 
 pub mod check;
+pub mod contents;
+pub mod diff;
 pub mod history;
 pub mod observe;
 mod owners;
 pub mod prune;
 mod recorded;
+pub mod restore;
 pub mod snapshot;
 pub mod travel;
 pub mod undo;
@@ -21,6 +24,7 @@ use crate::cluster::offline::{Dump, DumpError};
 use crate::cluster::read::ReadError;
 use crate::cluster::write::WriteError;
 use crate::cluster::{Cluster, Notice};
+use crate::core::contents::NoSuchVersion;
 use crate::core::history::NoSuchRevision;
 use crate::core::plan::Plan;
 use crate::core::report::Document;
@@ -102,6 +106,8 @@ pub enum Failure {
     NotYet(Kind),
     #[error("{0}")]
     NoRevision(NoSuchRevision),
+    #[error("{0}")]
+    NoVersion(NoSuchVersion),
     #[error("{0}")]
     Usage(String),
     #[error("{0}")]

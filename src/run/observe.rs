@@ -57,7 +57,7 @@ impl Scene {
         }
     }
 
-    async fn get(&self, resource: Resource, name: &str) -> Result<Option<Object>, ReadError> {
+    pub(super) async fn get(&self, resource: Resource, name: &str) -> Result<Option<Object>, ReadError> {
         match &self.source {
             Source::Live(cluster) => cluster.get(resource, &self.namespace, name).await,
             Source::Dump(dump) => {

@@ -26,9 +26,16 @@ const TIME: Duration = Duration::from_secs(2);
 pub async fn look_back(cluster: &Cluster, namespace: &str, seen: &mut Observed, history: &History) -> Vec<Judged> {
     let judged = plan::judge(seen, history);
     let keys = wanted(&judged);
-    let deadline = Instant::now() + TIME;
+    let deadline = deadline();
     let births = births(cluster, namespace, seen, &judged, deadline);
-    let walks = join_all(keys.iter().map(|(key, floor)| walk(cluster, namespace, seen, key, *floor, deadline)));
+    let seen_before = &*seen;
+    let walks = join_all(keys.iter().map(|(key, floor)| {
+        let live = match seen_before.objects.get(key) {
+            Some(Lookup::Found(object)) => Some(object),
+            _ => None,
+        };
+        walk(cluster, namespace, &key.1, live, seen_before.list_number, *floor, deadline)
+    }));
     let (births, walks) = tokio::join!(births, walks);
     if births.is_empty() && walks.is_empty() {
         return judged;
@@ -65,24 +72,28 @@ fn wanted(judged: &[Judged]) -> Vec<(Key, Option<u64>)> {
     keys
 }
 
-async fn walk(
+/// The end of all walks of a run that begin now.
+pub fn deadline() -> Instant {
+    Instant::now() + TIME
+}
+
+/// Walks a ConfigMap's versions back from today's object, or, where there is none, from the number of the list that it
+/// was missing in. `floor`: not further than below this number.
+pub async fn walk(
     cluster: &Cluster,
     namespace: &str,
-    seen: &Observed,
-    key: &Key,
+    name: &str,
+    live: Option<&Object>,
+    list_number: Option<u64>,
     floor: Option<u64>,
     deadline: Instant,
 ) -> Past {
     let mut past = Past::default();
-    let live = match seen.objects.get(key) {
-        Some(Lookup::Found(object)) => Some(object),
-        _ => None,
-    };
-    let mut walker = Walker { cluster, namespace, name: &key.1, steps: 0, deadline };
+    let mut walker = Walker { cluster, namespace, name, steps: 0, deadline };
     // The number from which the known part of the past reaches up to today, and the sign of the write there.
     let (mut known_from, mut sign) = match live.and_then(|o| Some((o.version()?, evidence::write_sign(o)))) {
         Some((version, sign)) => (version, sign),
-        None => match seen.list_number {
+        None => match list_number {
             Some(number) => (number + 1, None),
             None => return past,
         },

@@ -1,5 +1,6 @@
 //! Whole commands: stdout, stderr and exit code together.
 
+mod contents;
 mod offline;
 mod owners;
 mod usage;

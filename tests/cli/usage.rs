@@ -28,6 +28,13 @@ fn usage_errors_exit_2() {
     refused(&["undo", "web", "-y", "--timeout", "soon"], 2, &["duration"]);
     refused(&["undo", "web", "-y", "--settle", "long"], 2, &["duration"]);
     refused(&["undo", "-y"], 2, &["TYPE/NAME"]);
+    refused(&["history", "cm/"], 2, &["names no ConfigMap"]);
+    refused(&["history", "cm/settings", "--revision", "1"], 2, &["no revisions"]);
+    refused(&["restore", "-y"], 2, &["configmap/NAME"]);
+    refused(&["restore", "settings", "-y"], 2, &["configmap/NAME"]);
+    refused(&["restore", "deploy/web", "-y"], 2, &["configmap/NAME"]);
+    refused(&["restore", "cm/settings", "-y", "--from", "/nonexistent.yaml"], 1, &["/nonexistent.yaml"]);
+    refused(&["diff", "web", "--from", "x"], 2, &["--from"]);
     refused(&[], 2, &["Usage"]);
 }
 
@@ -44,6 +51,7 @@ fn what_is_not_built_is_not_accepted() {
 fn no_terminal_and_no_yes_is_refused_before_any_request() {
     // No kubeconfig is there, so any attempt to connect would fail with another error.
     refused(&["undo", "web"], 2, &["error: undo needs --yes when there is no terminal to ask on"]);
+    refused(&["restore", "cm/x"], 2, &["error: restore needs --yes when there is no terminal to ask on"]);
 }
 
 /// Otherwise a person would search for the reason in the cluster.

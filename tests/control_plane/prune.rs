@@ -76,9 +76,9 @@ fn numbered(namespace: &Namespace, number: &str) {
     });
 }
 
-/// C76, C51: without this a revision that is scaled to zero, or another workload, would lose what it names.
+/// Without this a revision that is scaled to zero, or another workload, would lose what it names.
 #[test]
-fn c76_only_what_nobody_names_goes() {
+fn c51_c76_only_what_nobody_names_goes() {
     let namespace = ControlPlane::main().namespace("prune");
     let users = ["live", "retired", "pod", "job", "cron", "sts", "rc", "template", "volume"];
     for user in users.iter().chain(&["unneeded", "unneeded-too"]) {

@@ -1,0 +1,49 @@
+//! The screen of `diff`.
+
+use serde_json::Value;
+
+use crate::cli::check::lower;
+use crate::cli::contents::changes;
+use crate::cli::history::headline;
+use crate::cli::screen::Screen;
+use crate::core::diff::{Diff, FieldChange};
+use crate::core::report::Document;
+
+pub fn screen(document: &Document, diff: &Diff, wide: bool) -> String {
+    let mut screen = Screen::default();
+    let to = diff.to.map_or("today".to_string(), |to| format!("revision {to}"));
+    screen.line(&format!("{}: revision {} -> {to}", headline(document), diff.from));
+    screen.line(if diff.template.is_empty() { "Template: same" } else { "Template: different" });
+    for field in &diff.template {
+        screen.line(&one_field(field));
+    }
+    for compared in &diff.contents {
+        let name = match &compared.replaced {
+            Some(other) => format!("{} -> {}", lower(&compared.reference), lower(other)),
+            None => lower(&compared.reference),
+        };
+        let grade = match compared.grade {
+            "likely" => " (likely)",
+            _ => "",
+        };
+        screen.prose(&format!("{name}: {}{grade}, {}", compared.answer, compared.because));
+        changes(&mut screen, &compared.changes, "  ");
+    }
+    if diff.contents.is_empty() {
+        screen.line("Neither template names a ConfigMap or Secret.");
+    }
+    if wide {
+        screen.assumptions(&document.assumptions);
+    }
+    screen.into_text()
+}
+
+fn one_field(field: &FieldChange) -> String {
+    let pointer = &field.pointer;
+    let text = |value: &Value| value.to_string();
+    match (field.before.as_ref().map(text), field.after.as_ref().map(text)) {
+        (Some(before), Some(after)) => format!("  ~ {pointer}: {before} -> {after}"),
+        (Some(before), None) => format!("  - {pointer}: {before}"),
+        (None, after) => format!("  + {pointer}: {}", after.unwrap_or_default()),
+    }
+}
