@@ -296,3 +296,28 @@ proptest! {
         prop_assert!(before.revisions.iter().filter(|r| r.current).count() <= 1);
     }
 }
+
+/// Without this a revision that was used again, or one that is gone, would be dated by guess.
+#[test]
+fn a_moment_names_a_revision_only_where_it_is_clear() {
+    let deployment = env_from();
+    let mut scene = Scene::retired(deployment);
+    let at =
+        |scene: &Scene, seconds: i64| scene.history().at(time(seconds)).map(|r| r.number).map_err(|e| e.to_string());
+    assert_eq!(at(&scene, 1500), Ok(1));
+    assert_eq!(at(&scene, 2500), Ok(2));
+    for (seconds, words) in [(900, "no revision that is still there"), (2001, "within 2s"), (1999, "within 2s")] {
+        let said = at(&scene, seconds).expect_err("not clear");
+        assert!(said.contains(words) && said.contains("1 (since 2026-11-29T12:16:40Z)"), "{said}");
+    }
+    // Revision 1 is used again as 3: since when is not known.
+    set(&mut scene.sets[0], "/metadata/annotations/deployment.kubernetes.io~1revision", json!("3"));
+    set(&mut scene.sets[0], "/metadata/annotations/deployment.kubernetes.io~1revision-history", json!("1"));
+    assert_eq!(at(&scene, 1500), Ok(3), "it was revision 1 then");
+    assert!(at(&scene, 2500).expect_err("not clear").contains("used again"));
+    // A revision in between is gone.
+    set(&mut scene.sets[0], "/metadata/annotations/deployment.kubernetes.io~1revision", json!("1"));
+    without(&mut scene.sets[0], "/metadata/annotations/deployment.kubernetes.io~1revision-history");
+    set(&mut scene.sets[1], "/metadata/annotations/deployment.kubernetes.io~1revision", json!("4"));
+    assert!(at(&scene, 1500).expect_err("not clear").contains("between 1 and 4 is gone"));
+}

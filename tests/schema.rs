@@ -209,7 +209,11 @@ fn barred() -> Value {
     )
 }
 
-fn documents() -> [Value; 11] {
+fn several() -> Value {
+    sheet("RollbackList", &json!({"items": [rolled_back(), refused()], "exitCode": 3}))
+}
+
+fn documents() -> [Value; 12] {
     [
         history(),
         checked(),
@@ -222,6 +226,7 @@ fn documents() -> [Value; 11] {
         restored(),
         barred(),
         snapshot_list(),
+        several(),
     ]
 }
 
@@ -419,7 +424,7 @@ fn the_schemas_words_are_the_programs() {
     }
     let tokens = source("core/report.rs");
     let kinds = rust::body(&tokens, &["enum", "DocumentKind"]).iter().filter_map(Token::word).map(str::to_string);
-    let sheets = ["run/contents.rs", "run/restore.rs", "run/prune.rs"].into_iter().flat_map(|file| {
+    let sheets = ["run/contents.rs", "run/restore.rs", "run/prune.rs", "run/several.rs"].into_iter().flat_map(|file| {
         let tokens = source(file);
         let made = tokens.windows(3).filter(|w| w[0].word() == Some("new") && w[1].is('('));
         made.filter_map(|w| w[2].text()).map(str::to_string).collect::<Vec<_>>()

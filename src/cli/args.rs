@@ -94,7 +94,7 @@ pub enum Verb {
     Restore(Restore),
     /// Roll back with known configuration
     #[command(
-        after_help = "Examples:\n  kubectl saferollback undo web --to-revision 3 --dry-run=client\n  kubectl saferollback undo web --to-revision 3\n  kubectl saferollback undo web --to-revision 3 --use settings=old.yaml\n\nExit codes: 0 done or nothing to do, 1 could not, 2 usage, 3 refused,\n4 the rollout failed or timed out, or was put back,\n5 the workload changed since the plan, 130/143 interrupted."
+        after_help = "Examples:\n  kubectl saferollback undo web --to-revision 3 --dry-run=client\n  kubectl saferollback undo web --to-revision 3\n  kubectl saferollback undo web --to-revision 3 --use settings=old.yaml\n  kubectl saferollback undo web worker --to-time 10m\n\nExit codes: 0 done or nothing to do, 1 could not, 2 usage, 3 refused,\n4 the rollout failed or timed out, or was put back,\n5 the workload changed since the plan, 130/143 interrupted."
     )]
     Undo(Undo),
     /// Save configuration as immutable snapshots
@@ -217,11 +217,24 @@ pub enum Require {
 
 #[derive(Args, Debug)]
 pub struct Undo {
-    #[command(flatten)]
-    pub target: Target,
+    /// TYPE/NAME, TYPE NAME or NAME, or several of them; without it you are asked which
+    #[arg(value_name = "TYPE/NAME")]
+    pub workload: Vec<String>,
+    /// Read objects from files instead of a cluster: a file, a directory, or - for stdin
+    #[arg(long, value_name = "FILE|DIR|-")]
+    pub from_file: Vec<PathBuf>,
+    /// All Deployments with these labels, as -l app=web
+    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "workload")]
+    pub selector: Option<String>,
+    /// Of several workloads write those that are not refused
+    #[arg(long)]
+    pub partial: bool,
     /// The revision to go to; 0 or none is the previous one, if that is clear
     #[arg(long, value_name = "N")]
     pub to_revision: Option<u64>,
+    /// Go to the revision that was current then: so long ago, as 10m, or at a time, as 2026-11-29T12:00:00Z
+    #[arg(long, value_name = "10m|TIME", conflicts_with = "to_revision", value_parser = moment)]
+    pub to_time: Option<Moment>,
     /// Write nothing: print the plan (client), or ask the server too (server)
     #[arg(long, value_enum, default_value = "none", default_missing_value = "client", num_args = 0..=1, require_equals = true)]
     pub dry_run: DryRun,
@@ -231,8 +244,8 @@ pub struct Undo {
     /// How well the content must be known
     #[arg(long, value_enum, default_value = "likely")]
     pub require: Require,
-    /// Pin this content for a ConfigMap: NAME=FILE, or NAME=sr1:… (a digest that history shows)
-    #[arg(long = "use", value_name = "NAME=FILE|DIGEST")]
+    /// Pin this content for a ConfigMap: NAME=FILE, NAME=sr1:… (a digest that history shows), or NAME=SNAPSHOT
+    #[arg(long = "use", value_name = "NAME=FILE|DIGEST|SNAPSHOT")]
     pub given: Vec<String>,
     /// Wait for the rollout
     #[arg(long, default_value = "true", default_missing_value = "true", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set)]
@@ -317,6 +330,21 @@ pub struct SnapshotCreate {
     /// Print the report as json or yaml, or a wider table
     #[arg(short, long, value_name = "wide|json|yaml")]
     pub output: Option<Output>,
+}
+
+/// A moment: before now, or by the clock.
+#[derive(Clone, Copy, Debug)]
+pub enum Moment {
+    Ago(Duration),
+    At(jiff::Timestamp),
+}
+
+fn moment(text: &str) -> Result<Moment, String> {
+    match (text.parse(), duration(text)) {
+        (Ok(at), _) => Ok(Moment::At(at)),
+        (_, Ok(ago)) => Ok(Moment::Ago(ago)),
+        _ => Err(format!("{text:?} is no time: write 10m, or 2026-11-29T12:00:00Z")),
+    }
 }
 
 /// Go's spelling, as kubectl takes it: `90s`, `1m30s`, `2h`, `500ms`, or bare seconds.

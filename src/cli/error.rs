@@ -15,7 +15,7 @@ pub const TERMINATED: u8 = 143;
 pub fn exit_code(failure: &Failure) -> u8 {
     match failure {
         Failure::Target(_) | Failure::Usage(_) | Failure::Several { .. } | Failure::Ambiguous { .. } => USAGE,
-        Failure::NoRevision(_) => NO,
+        Failure::NoRevisionOf { .. } | Failure::NoRevision(_) => NO,
         Failure::NoVersion(
             NoSuchVersion::NoDigest { .. } | NoSuchVersion::NoNumber { .. } | NoSuchVersion::Gone { .. },
         ) => NO,

@@ -15,7 +15,7 @@ mod yaml;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use clap::Parser;
@@ -34,9 +34,11 @@ use crate::core::policy::{Config, Given, Rules};
 use crate::core::recovery::{Candidate, Grade};
 use crate::core::report::{Document, Outcome};
 use crate::core::sheet::{Sheet, SnapshotList};
+use crate::core::snapshot as core_snapshot;
 use crate::core::workload::{self, Target};
+use crate::run::several::Outcomes;
 use crate::run::snapshot::Which;
-use crate::run::undo::{DryRun, Request};
+use crate::run::undo::{Asked, DryRun, Request};
 use crate::run::{self, Failure, Phase};
 
 /// Parses the command line, runs the verb, prints, and returns the exit code.
@@ -94,7 +96,7 @@ async fn verb(cli: &Cli) -> Result<u8, Failure> {
             warnings(&document);
             match args.output.unwrap_or_default() {
                 output @ (Output::Table | Output::Wide) if args.revision.is_none() => {
-                    let typed = typed(&cli.connection, &args.target);
+                    let typed = typed(&cli.connection, &args.target.from_file);
                     let (table, notes) = history::table(&document, output == Output::Wide, ui::width(), &typed);
                     ui::out(&table);
                     if !notes.is_empty() {
@@ -164,7 +166,7 @@ async fn snapshot_create(cli: &Cli, args: &args::SnapshotCreate) -> Result<u8, F
     let output = args.output.unwrap_or_default();
     let scene = run::scene(&cli.connection.flags(), &[], notice).await?;
     let progress = Rc::new(RefCell::new(Progress::default()));
-    let mut speaker = Speaker { output, yes: true, progress, plan: None };
+    let mut speaker = Speaker { output, yes: true, progress };
     let now = Timestamp::now();
     let dry_run = dry_run(args.dry_run);
     let document = run::snapshot::create(&scene, target.as_ref(), which, dry_run, &mut speaker, now).await?;
@@ -191,7 +193,7 @@ async fn snapshot_prune(cli: &Cli, args: &args::SnapshotPrune) -> Result<u8, Fai
     let shown = matches!(output, Output::Table | Output::Wide);
     let scene = run::scene(&cli.connection.flags(), &[], notice).await?;
     let progress = Rc::new(RefCell::new(Progress::default()));
-    let mut speaker = Speaker { output, yes: args.yes, progress, plan: None };
+    let mut speaker = Speaker { output, yes: args.yes, progress };
     let confirm = async |planned: &Sheet<SnapshotList>| {
         if shown {
             ui::out(&snapshot::prune_plan(planned, ui::width()));
@@ -230,8 +232,12 @@ async fn contents_verb(cli: &Cli, args: &args::History, name: &str) -> Result<u8
     match args.output.unwrap_or_default() {
         Output::Table | Output::Wide if nothing => {}
         output @ (Output::Table | Output::Wide) => {
-            let (table, notes) =
-                contents::table(&sheet, output == Output::Wide, ui::width(), &typed(&cli.connection, &args.target));
+            let (table, notes) = contents::table(
+                &sheet,
+                output == Output::Wide,
+                ui::width(),
+                &typed(&cli.connection, &args.target.from_file),
+            );
             ui::out(&table);
             ui::err(&format!("\n{notes}"));
         }
@@ -244,19 +250,35 @@ async fn contents_verb(cli: &Cli, args: &args::History, name: &str) -> Result<u8
 }
 
 async fn undo_verb(cli: &Cli, args: &args::Undo) -> Result<u8, Failure> {
-    let target = Target::parse(&args.target.workload)?;
-    let writes = args.dry_run == args::DryRun::None && args.target.from_file.is_empty();
-    if writes && target.is_none() && (args.yes || !ui::can_ask()) {
+    let mut targets = Target::parse_all(&args.workload)?;
+    let writes = args.dry_run == args::DryRun::None && args.from_file.is_empty();
+    let unnamed = targets.is_empty() && args.selector.is_none();
+    if writes && unnamed && (args.yes || !ui::can_ask()) {
         return Err(Failure::Usage("undo needs a workload: name it as TYPE/NAME".into()));
     }
     if writes && !args.yes && !ui::can_ask() {
         return Err(Failure::Usage("undo needs --yes when there is no terminal to ask on".into()));
     }
+    let now = Timestamp::now();
+    let several = targets.len() > 1 || args.selector.is_some();
+    if several && args.to_revision.is_some() {
+        let why =
+            "--to-revision names a revision of one workload; for several use --to-time, or none for the previous one";
+        return Err(Failure::Usage(why.into()));
+    }
     let mut request = Request {
-        revision: args.to_revision,
+        revision: match (args.to_time, args.to_revision.filter(|n| *n > 0)) {
+            (Some(args::Moment::At(moment)), _) => Asked::At(moment),
+            (Some(args::Moment::Ago(ago)), _) => {
+                let ago = jiff::SignedDuration::try_from(ago).ok().and_then(|ago| now.checked_sub(ago).ok());
+                Asked::At(ago.ok_or_else(|| Failure::Usage("--to-time is too long ago".into()))?)
+            }
+            (None, Some(number)) => Asked::Number(number),
+            (None, None) => Asked::Previous,
+        },
         rules: rules(args, cli.connection.namespace.as_deref())?,
         dry_run: match args.dry_run {
-            _ if !args.target.from_file.is_empty() => DryRun::Client,
+            _ if !args.from_file.is_empty() => DryRun::Client,
             asked => dry_run(asked),
         },
         wait: args.wait,
@@ -264,63 +286,75 @@ async fn undo_verb(cli: &Cli, args: &args::Undo) -> Result<u8, Failure> {
         settle: args.settle,
         // Objects for a repository are what an owner is given: nothing is written then.
         allow_managed: args.allow_managed || (!writes && args.output == Some(Output::Yaml)),
-        typed: typed(&cli.connection, &args.target),
-        words: args.target.workload.clone(),
+        typed: typed(&cli.connection, &args.from_file),
+        words: args.workload.clone(),
     };
     let output = args.output.unwrap_or_default();
     let progress = Rc::new(RefCell::new(Progress::default()));
-    let mut speaker = Speaker { output, yes: args.yes, progress: Rc::clone(&progress), plan: None };
+    let mut speaker = Speaker { output, yes: args.yes, progress: Rc::clone(&progress) };
     let work = async {
-        let scene = run::scene(&cli.connection.flags(), &args.target.from_file, notice).await?;
-        let mut target = target;
-        if writes && target.is_none() {
+        let scene = run::scene(&cli.connection.flags(), &args.from_file, notice).await?;
+        if let Some(labels) = &args.selector {
+            targets = scene.selected(labels).await?;
+        }
+        if several {
+            return run::several::run(&scene, &targets, &request, args.partial, &mut speaker, now).await;
+        }
+        if writes && unnamed {
             // Never write to what was neither typed nor picked, even where there is only one.
             let Some(picked) = ui::pick("Roll back which workload?", &scene.pickable().await?)? else {
                 return Err(Failure::Usage("no workload was picked".into()));
             };
+            targets = Target::parse_all(std::slice::from_ref(&picked))?;
             request.words = vec![picked];
-            target = Target::parse(&request.words)?;
         }
-        let undone = run::undo::run(&scene, target.as_ref(), &request, &mut speaker, Timestamp::now()).await?;
-        Ok((undone, request))
+        let undone = run::undo::run(&scene, targets.first(), &request, &mut speaker, now).await?;
+        Ok(Outcomes { exit_code: undone.exit_code(), undone: vec![undone] })
     };
-    let (undone, request) = tokio::select! {
-        undone = work => undone?,
+    let outcomes = tokio::select! {
+        outcomes = work => outcomes?,
         code = interrupted() => {
             let progress = progress.borrow();
             ui::err(&format!("\n{}\n", escape(&interruption(&progress))));
             return Ok(code);
         }
     };
-    let document = &undone.document;
-    warnings(document);
-    let Outcome::Undo(undo) = &document.outcome else { return Ok(0) };
-    if !undo.refusals.is_empty() {
-        ui::err(&undo::refusal(document));
+    for undone in &outcomes.undone {
+        warnings(&undone.document);
+        if let Outcome::Undo(undo) = &undone.document.outcome
+            && !undo.refusals.is_empty()
+        {
+            ui::err(&undo::refusal(&undone.document));
+        }
     }
     match output {
         Output::Table | Output::Wide => {
-            let mut command: Vec<String> = ["kubectl", "saferollback", "undo"].map(String::from).to_vec();
-            command.extend(request.words.iter().cloned());
-            command.extend(request.typed.iter().cloned());
-            if let Some(plan) = &speaker.plan {
-                ui::out(&undo::afterwards(document, plan, &command));
+            for undone in &outcomes.undone {
+                ui::out(&undo::afterwards(&undone.document, &request, several));
             }
         }
-        Output::Json => print(document, output)?,
-        Output::Yaml if undo.refusals.is_empty() => {
-            let texts: Result<Vec<String>, String> = undone.manifests.iter().map(yaml::document).collect();
-            ui::out(&texts.map_err(Failure::Given)?.join("---\n"));
+        Output::Json if several => print(&run::several::sheet(&outcomes, now), output)?,
+        Output::Json => outcomes.undone.iter().try_for_each(|undone| print(&undone.document, output))?,
+        Output::Yaml if outcomes.undone.iter().all(|u| u.exit_code() != error::NO) => {
+            let mut texts: Vec<String> = Vec::new();
+            for manifest in outcomes.undone.iter().flat_map(|u| &u.manifests) {
+                let text = yaml::document(manifest).map_err(Failure::Given)?;
+                // Of one snapshot that several workloads share there is one.
+                if !texts.contains(&text) {
+                    texts.push(text);
+                }
+            }
+            ui::out(&texts.join("---\n"));
         }
         Output::Yaml => {}
     }
-    Ok(undo.exit_code)
+    Ok(outcomes.exit_code)
 }
 
 /// The flags to repeat in printed commands.
-fn typed(connection: &Connection, target: &args::Target) -> Vec<String> {
+fn typed(connection: &Connection, from_file: &[PathBuf]) -> Vec<String> {
     let mut typed = connection.typed();
-    for file in &target.from_file {
+    for file in from_file {
         typed.extend(["--from-file".to_string(), file.display().to_string()]);
     }
     typed
@@ -347,11 +381,12 @@ fn print(document: &impl serde::Serialize, output: Output) -> Result<(), Failure
 fn rules(args: &args::Undo, namespace: Option<&str>) -> Result<Rules, Failure> {
     let mut given = BTreeMap::new();
     for one in &args.given {
-        let wrong = || Failure::Usage(format!("--use {one:?}: write NAME=FILE, or NAME=sr1:DIGEST"));
+        let wrong = || Failure::Usage(format!("--use {one:?}: write NAME=FILE, NAME=sr1:DIGEST or NAME=SNAPSHOT"));
         let (name, what) = one.split_once('=').filter(|(n, w)| !n.is_empty() && !w.is_empty()).ok_or_else(wrong)?;
         let name = name.trim_start_matches("configmap/").trim_start_matches("cm/");
         let what = match what.starts_with("sr1:") {
             true => Given::Digest(what.to_string()),
+            false if core_snapshot::is_of(what, name) && !Path::new(what).exists() => Given::Snapshot(what.to_string()),
             false => Given::File(Box::new(content_of_file(name, Path::new(what), namespace)?)),
         };
         given.insert(name.to_string(), what);

@@ -97,8 +97,6 @@ pub struct Speaker {
     pub output: Output,
     pub yes: bool,
     pub progress: Rc<RefCell<Progress>>,
-    /// Kept for the closing words.
-    pub plan: Option<Plan>,
 }
 
 impl Voice for Speaker {
@@ -113,14 +111,22 @@ impl Voice for Speaker {
         if (plan.refused() || document.kind == DocumentKind::Rollback) && self.output == Output::Table {
             out("\n");
         }
-        self.plan = Some(plan.clone());
     }
 
-    fn confirm(&mut self) -> Result<bool, Failure> {
+    fn plans(&mut self, plans: &[(Document, Plan)]) {
+        match self.output {
+            Output::Table | Output::Wide => out(&screens::plans(plans, width())),
+            Output::Json | Output::Yaml => {
+                plans.iter().filter(|(_, p)| !p.nothing_to_do).for_each(|(d, _)| err(&screens::brief(d)));
+            }
+        }
+    }
+
+    fn confirm(&mut self, question: &str) -> Result<bool, Failure> {
         if self.yes {
             return Ok(true);
         }
-        ask("Roll back?")
+        ask(question)
     }
 
     fn done(&mut self, line: &str) {

@@ -6,6 +6,7 @@ use crate::cli::screen::{Screen, age, count, listed};
 use crate::core::plan::Plan;
 use crate::core::policy::Config;
 use crate::core::report::{ActionLine, Document, DocumentKind, Outcome, Reference, Revision, Undo};
+use crate::run::undo::Request;
 
 /// `Revision 2 -> revision 1`
 fn arrow(undo: &Undo) -> String {
@@ -25,6 +26,50 @@ pub fn place(document: &Document) -> String {
         place.push_str(&format!(", context {}", document.cluster.context));
     }
     place
+}
+
+/// `deployment/web`
+fn title(document: &Document) -> String {
+    format!("{}/{}", document.workload.kind.to_lowercase(), document.workload.name)
+}
+
+/// Several workloads in one table, and what their Pods do.
+pub fn plans(plans: &[(Document, Plan)], width: Option<usize>) -> String {
+    let mut screen = Screen::default();
+    let Some((first, _)) = plans.first() else { return screen.into_text() };
+    let mut place = format!("namespace {}", first.workload.namespace);
+    if !first.cluster.context.is_empty() {
+        place.push_str(&format!(", context {}", first.cluster.context));
+    }
+    screen.line(&place);
+    let mut rows = Vec::new();
+    for (document, plan) in plans {
+        let (Outcome::Undo(undo), Some(revision)) = (&document.outcome, document.revisions.first()) else { continue };
+        let from = undo.from.map_or("<unknown>".to_string(), |from| from.to_string());
+        let arrow = format!("{from}->{}", undo.target);
+        if plan.nothing_to_do || revision.references.is_empty() {
+            let last = if plan.nothing_to_do { "nothing to do" } else { "its template names no ConfigMap or Secret" };
+            let none = || "<none>".to_string();
+            rows.push(vec![title(document), arrow, none(), none(), none(), last.to_string()]);
+            continue;
+        }
+        for (action, reference) in undo.actions.iter().zip(&revision.references) {
+            let last = match action.action {
+                "refuse" => because(document, reference),
+                _ => reads(action, reference),
+            };
+            let mut cells = vec![title(document), arrow.clone()];
+            cells.extend(row(action, reference, last));
+            rows.push(cells);
+        }
+    }
+    let header = ["WORKLOAD", "REVISION", "REFERENCE", "CONFIG-NOW", "UNDO", "A NEW POD WILL READ"];
+    screen.table(&header, &rows, width);
+    screen.blank();
+    for (document, plan) in plans.iter().filter(|(_, plan)| !plan.refused() && !plan.nothing_to_do) {
+        screen.hanging("Pods      ", &format!("{}: {}", title(document), pods(plan)));
+    }
+    screen.into_text()
 }
 
 /// One line for logs, beside a document on stdout.
@@ -56,19 +101,8 @@ pub fn plan(document: &Document, plan: &Plan, wide: bool, width: Option<usize>) 
             undo.actions.iter().zip(&revision.references).map(|(a, r)| row(a, r, because(document, r))).collect();
         screen.table(&["REFERENCE", "CONFIG-NOW", "UNDO", "BECAUSE"], &rows, width);
     } else {
-        let rows: Vec<Vec<String>> = undo
-            .actions
-            .iter()
-            .zip(&revision.references)
-            .map(|(a, r)| {
-                let reads = match &a.to {
-                    Some(snapshot) if a.source == Some("snapshot") => snapshot.clone(),
-                    Some(snapshot) => format!("{snapshot} (new)"),
-                    None => format!("{} as it is now", r.name),
-                };
-                row(a, r, reads)
-            })
-            .collect();
+        let rows: Vec<Vec<String>> =
+            undo.actions.iter().zip(&revision.references).map(|(a, r)| row(a, r, reads(a, r))).collect();
         screen.table(&["REFERENCE", "CONFIG-NOW", "UNDO", "A NEW POD WILL READ"], &rows, width);
     }
     if plan.refused() {
@@ -111,6 +145,14 @@ pub fn plan(document: &Document, plan: &Plan, wide: bool, width: Option<usize>) 
         screen.assumptions(&document.assumptions);
     }
     screen.into_text()
+}
+
+fn reads(action: &ActionLine, reference: &Reference) -> String {
+    match &action.to {
+        Some(snapshot) if action.source == Some("snapshot") => snapshot.clone(),
+        Some(snapshot) => format!("{snapshot} (new)"),
+        None => format!("{} as it is now", reference.name),
+    }
 }
 
 fn row(action: &ActionLine, reference: &Reference, last: String) -> Vec<String> {
@@ -239,7 +281,7 @@ pub fn refusal(document: &Document) -> String {
 }
 
 /// What remains to be done, and the way back.
-pub fn afterwards(document: &Document, plan: &Plan, command: &[String]) -> String {
+pub fn afterwards(document: &Document, request: &Request, several: bool) -> String {
     let mut screen = Screen::default();
     let Outcome::Undo(undo) = &document.outcome else { return screen.into_text() };
     if undo.outcome == "planned" && document.kind == DocumentKind::Plan {
@@ -260,11 +302,16 @@ pub fn afterwards(document: &Document, plan: &Plan, command: &[String]) -> Strin
             "Still to do: {name}'s manifest names {}, which {holds}. The next deploy of that manifest brings the problem back.",
             listed(&pinned)
         ));
-    } else if plan.rules.config == Config::Live {
+    } else if request.rules.config == Config::Live {
         screen.prose("Still to do: the configuration itself was not rolled back.");
     }
     if let Some(from) = undo.from {
-        let mut argv = command.to_vec();
+        let mut argv: Vec<String> = ["kubectl", "saferollback", "undo"].map(String::from).to_vec();
+        match several {
+            true => argv.push(title(document)),
+            false => argv.extend(request.words.iter().cloned()),
+        }
+        argv.extend(request.typed.iter().cloned());
         argv.extend(["--to-revision".to_string(), from.to_string()]);
         screen.line(&format!("To return: {}", quote(&argv)));
     }

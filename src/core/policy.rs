@@ -26,6 +26,8 @@ pub enum Given {
     File(Box<Candidate>),
     /// One of the candidates, by the beginning of its digest.
     Digest(String),
+    /// The one that the snapshot of this name holds.
+    Snapshot(String),
 }
 
 #[derive(Clone, Debug)]
@@ -135,8 +137,12 @@ pub fn decide(judgement: &Judgement, rules: &Rules, starts: bool) -> Decision {
     match rules.given.get(&judgement.reference.name) {
         Some(_) if never.is_some() => {}
         Some(Given::File(candidate)) => return pin(candidate),
-        Some(Given::Digest(digest)) => {
-            let mut found = judgement.candidates.iter().filter(|c| matches(&c.digest.to_string(), digest));
+        Some(given @ (Given::Digest(_) | Given::Snapshot(_))) => {
+            let mut found = judgement.candidates.iter().filter(|c| match given {
+                Given::Snapshot(name) => snapshot::names(name, &c.content),
+                Given::Digest(digest) => matches(&c.digest.to_string(), digest),
+                Given::File(_) => false,
+            });
             return match (found.next(), found.next()) {
                 (Some(one), None) => pin(one),
                 _ => refuse(Code::GivenNotFound),
@@ -185,6 +191,7 @@ fn never_pinned(judgement: &Judgement) -> Option<Code> {
 pub fn binds(given: &Given, source: &str, name: &str) -> bool {
     match given {
         Given::File(candidate) => snapshot::is_of(name, source) && snapshot::names(name, &candidate.content),
+        Given::Snapshot(given) => name == given,
         Given::Digest(digest) => {
             let held = name.rsplit_once("-sr-").map_or(String::new(), |(_, hex)| format!("sr1:{hex}"));
             let both = held.len().min(digest.trim_end_matches("...").len());

@@ -67,7 +67,7 @@ impl Tool {
     }
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Cluster {
     pub server: String,
     pub context: String,

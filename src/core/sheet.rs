@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::core::report::{API_VERSION, Cluster, Tool, WrittenObject, digest};
+use crate::core::report::{API_VERSION, Cluster, Document, Tool, WrittenObject, digest};
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -31,6 +31,14 @@ pub struct SnapshotList {
     pub deleted: Vec<WrittenObject>,
     /// Of a prune.
     pub outcome: Option<&'static str>,
+    pub exit_code: u8,
+}
+
+/// What became of several workloads: a `Plan` or `Rollback` of each.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RollbackList {
+    pub items: Vec<Document>,
     pub exit_code: u8,
 }
 

@@ -9,6 +9,7 @@ mod owners;
 pub mod prune;
 mod recorded;
 pub mod restore;
+pub mod several;
 pub mod snapshot;
 pub mod travel;
 pub mod undo;
@@ -61,11 +62,13 @@ pub enum Phase {
 pub trait Voice {
     /// The plan, before anything is written.
     fn plan(&mut self, document: &Document, plan: &Plan);
+    /// The plans for several workloads, before anything is written.
+    fn plans(&mut self, plans: &[(Document, Plan)]);
     /// The one question about the plan.
     ///
     /// # Errors
     /// When it cannot be asked.
-    fn confirm(&mut self) -> Result<bool, Failure>;
+    fn confirm(&mut self, question: &str) -> Result<bool, Failure>;
     /// A result: `configmap/x created`.
     fn done(&mut self, line: &str);
     /// kubectl's waiting sentences.
@@ -106,6 +109,8 @@ pub enum Failure {
     NotYet(Kind),
     #[error("{0}")]
     NoRevision(NoSuchRevision),
+    #[error("{name}: {why}")]
+    NoRevisionOf { name: String, why: NoSuchRevision },
     #[error("{0}")]
     NoVersion(NoSuchVersion),
     #[error("{0}")]

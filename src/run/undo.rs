@@ -3,6 +3,7 @@
 //! Order of writes: every write as a dry run; snapshots; kept references read again; one patch with preconditions;
 //! after the last new Pod, kept references read again.
 
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
@@ -18,8 +19,8 @@ use crate::core::object::Object;
 use crate::core::observed::{Domain, Observed};
 use crate::core::patch;
 use crate::core::pin;
-use crate::core::plan::{self, Plan, Refusal};
-use crate::core::policy::{Action, Code, Config, Rules};
+use crate::core::plan::{self, Judged, Plan, Refusal};
+use crate::core::policy::{Action, Code, Config, Given, Rules};
 use crate::core::recovery::Grade;
 use crate::core::references::Kind;
 use crate::core::report::{self, Document, DocumentKind, Moment, Outcome, Undo, WrittenObject};
@@ -39,10 +40,20 @@ pub enum DryRun {
     Server,
 }
 
+/// Which revision to go to.
+#[derive(Clone, Copy, Debug)]
+pub enum Asked {
+    /// The one before the current, if that is clear.
+    Previous,
+    Number(u64),
+    /// The one that was current at a moment, if that is clear.
+    At(Timestamp),
+}
+
 /// What was asked for.
 #[derive(Clone, Debug)]
 pub struct Request {
-    pub revision: Option<u64>,
+    pub revision: Asked,
     pub rules: Rules,
     pub dry_run: DryRun,
     pub wait: bool,
@@ -64,6 +75,17 @@ pub struct Undone {
     pub manifests: Vec<Value>,
 }
 
+const SNAPSHOTS: Select<'static> = Select::Labels("saferollback.dev/kind=snapshot");
+
+impl Undone {
+    pub fn exit_code(&self) -> u8 {
+        match &self.document.outcome {
+            Outcome::Undo(undo) => undo.exit_code,
+            _ => 0,
+        }
+    }
+}
+
 /// A try may meet writes to annotations that we do not own: read again and patch again, so often.
 const TRIES: usize = 3;
 
@@ -77,8 +99,57 @@ pub async fn run(
     voice: &mut dyn Voice,
     now: Timestamp,
 ) -> Result<Undone, Failure> {
-    let Observation { mut seen, history, mut judged, owners } = scene.observe_owned(target, now).await?;
-    let chosen = plan::choose(&history, &seen.workload, request.revision);
+    let observation = scene.observe_owned(target, now).await?;
+    let mut ready = match prepare(scene, observation, request, voice).await? {
+        Prepared::Ready(ready) => ready,
+        Prepared::Ended(undone) => return Ok(*undone),
+    };
+    let planned = ready.run(request, voice).document("planned", 0);
+    voice.plan(&planned, &ready.plan);
+    owners::say(&ready.plan, voice);
+    if ready.asks(scene, request) && !voice.confirm("Roll back?")? {
+        return Ok(ready.run(request, voice).end("planned", 0));
+    }
+    ready.finish(scene, request, voice).await
+}
+
+/// One workload with its plan, rehearsed where that was asked for.
+pub struct Ready {
+    seen: Observed,
+    history: History,
+    pub plan: Plan,
+    /// The number of a list of Pods after the contents were read: for the second domain check.
+    pods: Option<u64>,
+    timeline: Vec<Moment>,
+    written: Vec<WrittenObject>,
+    overwritten: Option<report::Overwritten>,
+}
+
+pub enum Prepared {
+    Ready(Box<Ready>),
+    /// The workload changed while its writes were rehearsed.
+    Ended(Box<Undone>),
+}
+
+/// Everything up to the plan. Nothing is written.
+///
+/// # Errors
+/// No such revision, or the cluster could not be asked.
+pub async fn prepare(
+    scene: &Scene,
+    observation: Observation,
+    request: &Request,
+    voice: &mut dyn Voice,
+) -> Result<Prepared, Failure> {
+    let Observation { mut seen, history, mut judged, owners } = observation;
+    resolve_given(scene, &mut seen, &history, &mut judged, &request.rules).await?;
+    let chosen = match request.revision {
+        Asked::Previous => plan::choose(&history, &seen.workload, None),
+        Asked::Number(number) => plan::choose(&history, &seen.workload, Some(number)),
+        Asked::At(moment) => {
+            history.at(moment).map(|r| r.number).and_then(|n| plan::choose(&history, &seen.workload, Some(n)))
+        }
+    };
     let chosen = chosen.map_err(Failure::NoRevision)?.number;
     judged.retain(|j| j.revision.number == chosen);
     let Some(target) = judged.first().cloned() else {
@@ -86,56 +157,101 @@ pub async fn run(
     };
     let mut plan = plan::make(&seen, &history, target, &request.rules);
     plan.owned(owners, request.allow_managed);
-    let mut run = Run {
-        request,
-        history: &history,
-        plan,
-        pods: None,
-        timeline: Vec::new(),
-        written: Vec::new(),
-        overwritten: None,
-        voice,
-    };
+    let mut ready =
+        Ready { seen, history, plan, pods: None, timeline: Vec::new(), written: Vec::new(), overwritten: None };
+    let mut run = ready.run(request, voice);
     run.moment("planned");
+    if let Source::Live(cluster) = &scene.source
+        && !run.plan.refused()
+        && !run.plan.nothing_to_do
+        && request.dry_run != DryRun::Client
+        && let Some(changed) = run.rehearse(cluster).await?
+    {
+        return Ok(Prepared::Ended(Box::new(run.conflict(&changed))));
+    }
+    Ok(Prepared::Ready(Box::new(ready)))
+}
 
-    if let Source::Live(cluster) = &scene.source {
-        let writes = !run.plan.refused() && !run.plan.nothing_to_do;
-        if writes
-            && request.dry_run != DryRun::Client
-            && let Some(changed) = run.rehearse(cluster, &mut seen).await?
-        {
-            return Ok(run.conflict(&seen, &changed));
+/// A content that is named by its snapshot or digest may be in a snapshot that no record speaks of: then all snapshots of
+/// the ConfigMap are candidates.
+async fn resolve_given(
+    scene: &Scene,
+    seen: &mut Observed,
+    history: &History,
+    judged: &mut Vec<Judged>,
+    rules: &Rules,
+) -> Result<(), Failure> {
+    let named = |given: &&Given| matches!(given, Given::Digest(_) | Given::Snapshot(_));
+    if !rules.given.values().any(|given| named(&given)) {
+        return Ok(());
+    }
+    for object in scene.list(Resource::ConfigMaps, SNAPSHOTS).await?.items {
+        for source in rules.given.iter().filter(|(_, given)| named(given)).map(|(source, _)| source) {
+            if snapshot::is_of(object.name(), source) {
+                seen.snapshots.entry(source.clone()).or_default().push(object.clone());
+            }
         }
     }
-    let planned = run.document(&seen, run.kind(), "planned", 0);
-    run.voice.plan(&planned, &run.plan);
-    owners::say(&run.plan, run.voice);
-    if run.plan.refused() {
-        return Ok(run.end(&seen, "refused", 3));
+    *judged = plan::judge(seen, history);
+    Ok(())
+}
+
+impl Ready {
+    fn run<'a>(&'a mut self, request: &'a Request, voice: &'a mut dyn Voice) -> Run<'a> {
+        Run { ready: self, request, voice }
     }
-    let Source::Live(cluster) = &scene.source else { return Ok(run.end(&seen, "planned", 0)) };
-    if run.plan.nothing_to_do {
-        return run.nothing_to_do(cluster, &seen).await;
+
+    /// Would it write, so that the question is asked?
+    pub fn asks(&self, scene: &Scene, request: &Request) -> bool {
+        let live = matches!(scene.source, Source::Live(_));
+        live && request.dry_run == DryRun::None && !self.plan.refused() && !self.plan.nothing_to_do
     }
-    if request.dry_run != DryRun::None {
-        return Ok(run.end(&seen, "planned", 0));
+
+    pub fn document(&mut self, request: &Request, voice: &mut dyn Voice, outcome: &'static str) -> Document {
+        self.run(request, voice).document(outcome, 0)
     }
-    if !run.voice.confirm()? {
-        return Ok(run.end(&seen, "planned", 0));
+
+    /// Ends without a write.
+    pub fn ended(&mut self, request: &Request, voice: &mut dyn Voice, outcome: &'static str, exit_code: u8) -> Undone {
+        self.run(request, voice).end(outcome, exit_code)
     }
-    run.write(cluster, &mut seen).await
+
+    /// Does what is planned, and was agreed to.
+    ///
+    /// # Errors
+    /// When the cluster cannot be asked any more.
+    pub async fn finish(&mut self, scene: &Scene, request: &Request, voice: &mut dyn Voice) -> Result<Undone, Failure> {
+        let mut run = self.run(request, voice);
+        if run.plan.refused() {
+            return Ok(run.end("refused", 3));
+        }
+        let Source::Live(cluster) = &scene.source else { return Ok(run.end("planned", 0)) };
+        match (run.plan.nothing_to_do, request.dry_run) {
+            (true, _) => run.nothing_to_do(cluster).await,
+            (false, DryRun::None) => run.write(cluster).await,
+            (false, _) => Ok(run.end("planned", 0)),
+        }
+    }
 }
 
 struct Run<'a> {
+    ready: &'a mut Ready,
     request: &'a Request,
-    history: &'a History,
-    plan: Plan,
-    /// The number of a list of Pods after the contents were read: for the second domain check.
-    pods: Option<u64>,
-    timeline: Vec<Moment>,
-    written: Vec<WrittenObject>,
-    overwritten: Option<report::Overwritten>,
     voice: &'a mut dyn Voice,
+}
+
+impl Deref for Run<'_> {
+    type Target = Ready;
+
+    fn deref(&self) -> &Ready {
+        self.ready
+    }
+}
+
+impl DerefMut for Run<'_> {
+    fn deref_mut(&mut self) -> &mut Ready {
+        self.ready
+    }
 }
 
 impl Run<'_> {
@@ -145,13 +261,13 @@ impl Run<'_> {
 
     /// Dry-runs every write, strictly validated, and one Pod of the new template: quota and Pod security are asked only
     /// when a Pod is created. Settles the snapshots' names on the way. Returns what changed, if the plan no longer holds.
-    async fn rehearse(&mut self, cluster: &Cluster, seen: &mut Observed) -> Result<Option<Vec<String>>, Failure> {
+    async fn rehearse(&mut self, cluster: &Cluster) -> Result<Option<Vec<String>>, Failure> {
         let mut longer = snapshot::LENGTHS.into_iter().skip(1);
         let mut tries = TRIES;
         loop {
-            let patch = patch::workload(&seen.workload, &self.plan);
-            let pod = patch::trial_pod(&seen.workload, &self.plan);
-            let (namespace, name) = (seen.workload.namespace().to_string(), seen.workload.name().to_string());
+            let patch = patch::workload(&self.seen.workload, &self.plan);
+            let pod = patch::trial_pod(&self.seen.workload, &self.plan);
+            let (namespace, name) = (self.seen.workload.namespace().to_string(), self.seen.workload.name().to_string());
             let creates = join_all(self.plan.snapshots.iter().map(|s| writes::existing_or_new(cluster, &namespace, s)));
             let (creates, pods, patched, pod) = tokio::join!(
                 creates,
@@ -184,7 +300,7 @@ impl Run<'_> {
             match patched {
                 Err(WriteError::TestFailed { .. } | WriteError::Conflict { .. }) if tries > 0 => {
                     tries -= 1;
-                    if let Some(changed) = writes::reread(cluster, seen).await? {
+                    if let Some(changed) = writes::reread(cluster, &mut self.ready.seen).await? {
                         return Ok(Some(changed));
                     }
                     continue;
@@ -207,11 +323,11 @@ impl Run<'_> {
         }
     }
 
-    fn conflict(&mut self, seen: &Observed, changed: &[String]) -> Undone {
-        let name = seen.workload.name();
+    fn conflict(&mut self, changed: &[String]) -> Undone {
+        let name = self.seen.workload.name();
         let line = format!("deployment.apps/{name} changed since the plan was made; it was not written. Changed are");
         self.voice.fail(&line, changed);
-        self.end(seen, "conflict", 5)
+        self.end("conflict", 5)
     }
 
     /// A denied dry run is a refusal; a broken connection is a failure.
@@ -226,30 +342,30 @@ impl Run<'_> {
         }
     }
 
-    async fn nothing_to_do(mut self, cluster: &Cluster, seen: &Observed) -> Result<Undone, Failure> {
+    async fn nothing_to_do(&mut self, cluster: &Cluster) -> Result<Undone, Failure> {
         let current = self.history.current().map_or(self.plan.to, |r| r.number);
         let planned = if self.history.trail.is_some() { " with the planned content" } else { "" };
         self.voice.done(&format!(
             "deployment.apps/{} is at revision {}'s template{planned} (revision {current}): nothing to do",
-            seen.workload.name(),
+            self.seen.workload.name(),
             self.plan.to,
         ));
         if !self.request.wait || self.request.dry_run != DryRun::None {
-            return Ok(self.end(seen, "nothing-to-do", 0));
+            return Ok(self.end("nothing-to-do", 0));
         }
         // An earlier run may have been cut off while it waited: finish its job.
-        let generation = seen.workload.int_at("/metadata/generation").unwrap_or(0);
-        if wait::is_done(&seen.workload, generation) {
-            self.record(cluster, seen).await;
-            return Ok(self.end(seen, "nothing-to-do", 0));
+        let generation = self.seen.workload.int_at("/metadata/generation").unwrap_or(0);
+        if wait::is_done(&self.seen.workload, generation) {
+            self.record(cluster).await;
+            return Ok(self.end("nothing-to-do", 0));
         }
-        self.watch(cluster, seen, &seen.workload.clone(), None, "nothing-to-do").await
+        self.watch(cluster, &self.seen.workload.clone(), None, "nothing-to-do").await
     }
 
     /// Creates the snapshots, reads again what is kept, patches, waits.
-    async fn write(mut self, cluster: &Cluster, seen: &mut Observed) -> Result<Undone, Failure> {
-        let namespace = seen.workload.namespace().to_string();
-        let name = seen.workload.name().to_string();
+    async fn write(&mut self, cluster: &Cluster) -> Result<Undone, Failure> {
+        let namespace = self.seen.workload.namespace().to_string();
+        let name = self.seen.workload.name().to_string();
         self.voice.phase(Phase::Snapshots);
         let snapshots = self.plan.snapshots.clone();
         let made = join_all(snapshots.iter().map(|s| writes::ensure(cluster, &namespace, s))).await;
@@ -280,7 +396,7 @@ impl Run<'_> {
             return Err(failure);
         }
         if self.plan.refused() {
-            return Ok(self.end(seen, "refused", 3));
+            return Ok(self.end("refused", 3));
         }
         self.moment("snapshots are there");
         // A kubelet that does not see it yet (A2) would start the Pod without what is optional. One that is used again may
@@ -290,31 +406,31 @@ impl Run<'_> {
             self.voice.done(&format!("2s waited, for kubelets to see configmap/{}, which is optional", snapshot.name));
         }
 
-        let (moved, last) = tokio::join!(self.moved(cluster, seen), self.content_number(cluster, &namespace));
+        let (moved, last) = tokio::join!(self.moved(cluster), self.content_number(cluster, &namespace));
         if let Some(which) = moved? {
             self.voice.fail(&format!("{which} was written since the plan was made; the workload was not written"), &[]);
-            return Ok(self.end(seen, "conflict", 5));
+            return Ok(self.end("conflict", 5));
         }
         // Two stores' counters may meet by coincidence: nothing is written on one meeting alone.
-        let again = Domain::check(seen.list_number, [self.pods, None, None], last).pods;
-        if seen.config_maps.pods && !again && self.rests_on_numbers() {
+        let again = Domain::check(self.seen.list_number, [self.pods, None, None], last).pods;
+        if self.seen.config_maps.pods && !again && self.rests_on_numbers() {
             self.voice.fail(
                 "the numbers of ConfigMaps and Pods are not of one store after all; the workload was not written",
                 &[],
             );
-            return Ok(self.end(seen, "conflict", 5));
+            return Ok(self.end("conflict", 5));
         }
 
         for _ in 0..TRIES {
-            let patch = patch::workload(&seen.workload, &self.plan);
+            let patch = patch::workload(&self.seen.workload, &self.plan);
             self.voice.phase(Phase::Patching);
             let answer = cluster.json_patch(Resource::Deployments, &namespace, &name, &patch, false).await;
             match answer {
-                Ok(patched) => return self.patched(cluster, seen, &patched).await,
+                Ok(patched) => return self.patched(cluster, &patched).await,
                 Err(WriteError::TestFailed { .. } | WriteError::Conflict { .. } | WriteError::NotFound { .. }) => {
                     self.voice.phase(Phase::Snapshots);
-                    if let Some(changed) = writes::reread(cluster, seen).await? {
-                        return Ok(self.conflict(seen, &changed));
+                    if let Some(changed) = writes::reread(cluster, &mut self.ready.seen).await? {
+                        return Ok(self.conflict(&changed));
                     }
                 }
                 Err(error) if error.outcome_unknown() => {
@@ -323,7 +439,7 @@ impl Run<'_> {
                         .as_ref()
                         .filter(|o| o.0.pointer("/spec/template").is_some_and(|t| pin::same(t, &self.plan.template)));
                     let Some(arrived) = arrived.cloned() else { return Err(error.into()) };
-                    return self.patched(cluster, seen, &arrived).await;
+                    return self.patched(cluster, &arrived).await;
                 }
                 Err(error) if !writes::denied(&error) => {
                     self.voice.phase(Phase::Snapshots);
@@ -337,17 +453,17 @@ impl Run<'_> {
                         verdict: None,
                         message: format!("the API server did not accept the rollback: {error}"),
                     });
-                    return Ok(self.end(seen, "refused", 3));
+                    return Ok(self.end("refused", 3));
                 }
             }
         }
         self.voice
             .fail(&format!("deployment.apps/{name} is being written all the time; it was not written by us"), &[]);
-        Ok(self.end(seen, "conflict", 5))
+        Ok(self.end("conflict", 5))
     }
 
     /// The patch has arrived: says so, and waits if asked to.
-    async fn patched(mut self, cluster: &Cluster, seen: &Observed, patched: &Object) -> Result<Undone, Failure> {
+    async fn patched(&mut self, cluster: &Cluster, patched: &Object) -> Result<Undone, Failure> {
         self.voice.phase(Phase::Patched);
         self.note_written(patched);
         self.moment("patched");
@@ -355,10 +471,10 @@ impl Run<'_> {
         let (name, to) = (patched.name(), self.plan.to);
         self.voice.done(&format!("deployment.apps/{name} rolled back to revision {to}{now}"));
         if !self.request.wait {
-            return Ok(self.end(seen, "done", 0));
+            return Ok(self.end("done", 0));
         }
-        let stale = wait::progress_stamp(&seen.workload);
-        self.watch(cluster, seen, patched, stale, "done").await
+        let stale = wait::progress_stamp(&self.seen.workload);
+        self.watch(cluster, patched, stale, "done").await
     }
 
     /// The number of a LIST of ConfigMaps, for the second domain check. By the name of one that the target uses, since
@@ -381,7 +497,7 @@ impl Run<'_> {
     }
 
     /// A kept reference whose uid or number is no longer the planned one.
-    async fn moved(&self, cluster: &Cluster, seen: &Observed) -> Result<Option<String>, Failure> {
+    async fn moved(&self, cluster: &Cluster) -> Result<Option<String>, Failure> {
         if self.request.rules.config == Config::Live {
             return Ok(None);
         }
@@ -393,7 +509,7 @@ impl Run<'_> {
                     Kind::ConfigMap => Resource::ConfigMaps,
                     Kind::Secret => Resource::Secrets,
                 };
-                let list = cluster.list(resource, seen.workload.namespace(), Select::Name(live.name())).await?;
+                let list = cluster.list(resource, self.seen.workload.namespace(), Select::Name(live.name())).await?;
                 let same = list.items.first().is_some_and(|o| o.uid() == live.uid() && o.version() == live.version());
                 Ok::<_, Failure>((!same).then(|| format!("{}/{}", kind.word(), live.name())))
             });
@@ -401,32 +517,31 @@ impl Run<'_> {
     }
 
     async fn watch(
-        mut self,
+        &mut self,
         cluster: &Cluster,
-        seen: &Observed,
         patched: &Object,
         stale: Option<String>,
         outcome: &'static str,
     ) -> Result<Undone, Failure> {
         let settle = owners::settle(&self.plan, self.request.settle);
-        let ended = wait::deployment(cluster, patched, stale, self.request.timeout, settle, self.voice).await?;
+        let ended = wait::deployment(cluster, patched, stale, self.request.timeout, settle, &mut *self.voice).await?;
         match ended {
             Ended::Done(line) => {
                 self.moment("rolled out");
                 self.voice.done(&line);
                 let pods = cluster.list(Resource::Pods, patched.namespace(), Select::All).await?;
-                let after = self.started_well(cluster, seen, &pods.items).await?;
+                let after = self.started_well(cluster, &pods.items).await?;
                 match after {
                     Ok(line) => {
                         if let Some(line) = line {
                             self.voice.done(&line);
                         }
-                        self.record(cluster, seen).await;
-                        Ok(self.end(seen, outcome, 0))
+                        self.record(cluster).await;
+                        Ok(self.end(outcome, 0))
                     }
                     Err(why) => {
                         self.voice.fail(&why, &[]);
-                        Ok(self.end(seen, "failed", 4))
+                        Ok(self.end("failed", 4))
                     }
                 }
             }
@@ -435,15 +550,15 @@ impl Run<'_> {
                 self.moment(format!("{}, generation {}", other.line(), other.generation));
                 self.voice.fail(&other.line(), &sizes);
                 self.overwritten = Some(report::Overwritten::of(&other));
-                Ok(self.end(seen, "failed", 4))
+                Ok(self.end("failed", 4))
             }
             Ended::Failed(line, reasons) => {
                 self.voice.fail(&line, &reasons);
-                Ok(self.end(seen, "failed", 4))
+                Ok(self.end("failed", 4))
             }
             Ended::TimedOut(line, reasons) => {
                 self.voice.fail(&line, &reasons);
-                Ok(self.end(seen, "timed-out", 4))
+                Ok(self.end("timed-out", 4))
             }
         }
     }
@@ -452,14 +567,13 @@ impl Run<'_> {
     async fn started_well(
         &self,
         cluster: &Cluster,
-        seen: &Observed,
         pods: &[Object],
     ) -> Result<Result<Option<String>, String>, Failure> {
-        if let Some(which) = self.moved(cluster, seen).await? {
+        if let Some(which) = self.moved(cluster).await? {
             return Ok(Err(format!("configuration moved: {which} was written while Pods started")));
         }
         for snapshot in &self.plan.snapshots {
-            let now = cluster.get(Resource::ConfigMaps, seen.workload.namespace(), &snapshot.name).await?;
+            let now = cluster.get(Resource::ConfigMaps, self.seen.workload.namespace(), &snapshot.name).await?;
             if !now.is_some_and(|o| snapshot::serves(&o, snapshot)) {
                 return Ok(Err(format!("configuration moved: configmap/{} is gone or was replaced", snapshot.name)));
             }
@@ -479,23 +593,23 @@ impl Run<'_> {
             .filter_map(|c| c.get("restartCount").and_then(Value::as_i64))
             .sum();
         // An autoscaler may have moved it meanwhile.
-        let now = cluster.get(Resource::Deployments, seen.workload.namespace(), seen.workload.name()).await?;
-        let wanted = now.as_ref().unwrap_or(&seen.workload).int_at("/spec/replicas").unwrap_or(1);
+        let now = cluster.get(Resource::Deployments, self.seen.workload.namespace(), self.seen.workload.name()).await?;
+        let wanted = now.as_ref().unwrap_or(&self.seen.workload).int_at("/spec/replicas").unwrap_or(1);
         let word = if restarts == 1 { "restart" } else { "restarts" };
         let line = format!("{} of {wanted} Pods started with the pinned content, {restarts} {word}", mine.len());
         Ok(if i64::try_from(mine.len()).is_ok_and(|n| n >= wanted) { Ok(Some(line)) } else { Err(line) })
     }
 
     /// Records what the new Pods read, if this run pinned, or if one before it was cut off before it could.
-    async fn record(&mut self, cluster: &Cluster, seen: &Observed) {
-        let (trail, whose) = match (&self.history.trail, self.history.current(), &seen.records) {
+    async fn record(&mut self, cluster: &Cluster) {
+        let (trail, whose) = match (&self.history.trail, self.history.current(), &self.seen.records) {
             _ if !self.plan.nothing_to_do => (self.plan.trail(), Whose::ThisRun),
             (Some(trail), Some(current), Ok(records)) if !records.knows(current) => {
                 (trail.clone(), Whose::AnEarlierRun)
             }
             _ => return,
         };
-        if let Some(object) = recorded::after_undo(cluster, seen, &trail, whose, self.voice).await {
+        if let Some(object) = recorded::after_undo(cluster, &self.ready.seen, &trail, whose, &mut *self.voice).await {
             self.voice.done(&format!("configmap/{} created", object.name()));
             self.note_written(&object);
         }
@@ -513,8 +627,8 @@ impl Run<'_> {
         self.history.numbers().into_iter().max().map(|n| n + 1)
     }
 
-    fn document(&self, seen: &Observed, kind: DocumentKind, outcome: &'static str, exit_code: u8) -> Document {
-        let plan = &self.plan;
+    fn document(&self, outcome: &'static str, exit_code: u8) -> Document {
+        let (kind, plan) = (self.kind(), &self.plan);
         let patched = self.written.iter().any(|w| w.object.starts_with("Deployment/"));
         let undo = Undo {
             from: plan.from,
@@ -533,12 +647,12 @@ impl Run<'_> {
                 })
                 .collect(),
             ways_on: ways::ways_on(plan, self.request),
-            looked_in: report::looked_in(seen, plan),
+            looked_in: report::looked_in(&self.seen, plan),
             not_looked_in: if plan.refused() { ways::not_looked_in(plan) } else { Vec::new() },
             also_reading: plan.also_reading.clone(),
             owners: report::owners(plan),
             owners_unread: plan.owners.unread.clone(),
-            patch: patch::workload(&seen.workload, plan),
+            patch: patch::workload(&self.seen.workload, plan),
             written: self.written.clone(),
             timeline: self.timeline.clone(),
             overwritten: self.overwritten.clone(),
@@ -546,7 +660,7 @@ impl Run<'_> {
             exit_code,
         };
         let judged = std::slice::from_ref(&plan.target);
-        let mut document = Document::new(kind, seen, self.history, judged, Outcome::Undo(Box::new(undo)));
+        let mut document = Document::new(kind, &self.seen, &self.history, judged, Outcome::Undo(Box::new(undo)));
         report::with_decisions(&mut document, plan, because);
         document.seal()
     }
@@ -555,10 +669,9 @@ impl Run<'_> {
         if self.request.dry_run == DryRun::None { DocumentKind::Rollback } else { DocumentKind::Plan }
     }
 
-    fn end(&mut self, seen: &Observed, outcome: &'static str, exit_code: u8) -> Undone {
-        let kind = self.kind();
+    fn end(&mut self, outcome: &'static str, exit_code: u8) -> Undone {
         let mut manifests: Vec<Value> = self.plan.snapshots.iter().map(|s| s.body.clone()).collect();
-        manifests.push(patch::manifest(&seen.workload, &self.plan));
-        Undone { document: self.document(seen, kind, outcome, exit_code), manifests }
+        manifests.push(patch::manifest(&self.seen.workload, &self.plan));
+        Undone { document: self.document(outcome, exit_code), manifests }
     }
 }

@@ -28,6 +28,10 @@ fn usage_errors_exit_2() {
     refused(&["undo", "web", "-y", "--timeout", "soon"], 2, &["duration"]);
     refused(&["undo", "web", "-y", "--settle", "long"], 2, &["duration"]);
     refused(&["undo", "-y"], 2, &["TYPE/NAME"]);
+    refused(&["undo", "web", "-y", "--to-time", "yesterday"], 2, &["write 10m"]);
+    refused(&["undo", "web", "-y", "--to-time", "10m", "--to-revision", "1"], 2, &["--to-time"]);
+    refused(&["undo", "web", "worker", "-y", "--to-revision", "1"], 2, &["--to-revision names a revision of one"]);
+    refused(&["undo", "web", "-l", "app=web", "-y"], 2, &["--selector"]);
     refused(&["history", "cm/"], 2, &["names no ConfigMap"]);
     refused(&["history", "cm/settings", "--revision", "1"], 2, &["no revisions"]);
     refused(&["restore", "-y"], 2, &["configmap/NAME"]);
@@ -41,7 +45,7 @@ fn usage_errors_exit_2() {
 /// Otherwise a flag of a later version would be accepted and do nothing.
 #[test]
 fn what_is_not_built_is_not_accepted() {
-    for flag in ["--verify=replace", "--exec", "--to-time=10m", "--include-secrets", "--on-failure=revert"] {
+    for flag in ["--verify=replace", "--exec", "--include-secrets", "--on-failure=revert"] {
         refused(&["undo", "web", flag, "-y"], 2, &[flag.split('=').next().expect("a flag")]);
     }
 }

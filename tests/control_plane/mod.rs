@@ -12,6 +12,7 @@ mod prune;
 mod rbac;
 mod record;
 mod records;
+mod several;
 mod undo;
 mod undo_facts;
 

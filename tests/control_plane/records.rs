@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// What an hour takes away: Events, and the API's history.
-fn an_hour_later(plane: &ControlPlane, namespace: &Namespace) {
+pub fn an_hour_later(plane: &ControlPlane, namespace: &Namespace) {
     namespace.all(EVENTS).delete(&json!({})).ok();
     plane.compact_history();
 }
