@@ -16,7 +16,8 @@
 //! 9. **snapshot**: immutable ConfigMaps named by their content, [`core::snapshot::of`].
 //! 10. **patch**: the one write to the workload, with preconditions, [`core::patch::workload`].
 //! 11. **watch**: [`run::wait`], by the rules of [`core::rollout`].
-//! 12. **report**: the document of which every screen is a printing, [`core::report::Document`].
+//! 12. **record**: what the new Pods read, [`core::recording`], so that it is still known tomorrow, [`core::record`].
+//! 13. **report**: the document of which every screen is a printing, [`core::report::Document`].
 //!
 //! Beside them: [`core::diff`] compares two sides, [`core::contents`] lists the versions of one ConfigMap, and
 //! [`core::restore`] puts one back in place.

@@ -14,6 +14,20 @@ use crate::core::workload::{Kind, Target};
 use crate::run::undo::{self, Prepared, Ready, Request, Undone};
 use crate::run::{Failure, Scene, Voice, owners};
 
+/// One workload on its way.
+struct Part {
+    request: Request,
+    step: Step,
+}
+
+enum Step {
+    Ready(Box<Ready>),
+    /// It ended before its plan: the workload changed.
+    Ended(Box<Undone>),
+    /// It could not be planned, which was said.
+    Unplanned,
+}
+
 /// What became of each, in the order in which they were named.
 pub struct Outcomes {
     pub undone: Vec<Undone>,
@@ -48,7 +62,7 @@ pub async fn run(
 ) -> Result<Outcomes, Failure> {
     let observations = try_join_all(targets.iter().map(|t| scene.observe_owned(Some(t), now))).await?;
     let mut names = BTreeSet::new();
-    let mut parts: Vec<(Request, Result<Box<Ready>, Option<Box<Undone>>>)> = Vec::new();
+    let mut parts: Vec<Part> = Vec::new();
     for observation in observations {
         let workload = &observation.seen.workload;
         let name = format!("{}/{}", workload.kind().to_lowercase(), workload.name());
@@ -56,43 +70,42 @@ pub async fn run(
             return Err(Failure::Usage(format!("{name} is named twice")));
         }
         let request = Request { words: vec![name.clone()], ..request.clone() };
-        let prepared = match undo::prepare(scene, observation, &request, voice).await {
-            Ok(Prepared::Ready(ready)) => Ok(ready),
-            Ok(Prepared::Ended(undone)) => Err(Some(undone)),
+        let step = match undo::prepare(scene, observation, &request, voice).await {
+            Ok(Prepared::Ready(ready)) => Step::Ready(ready),
+            Ok(Prepared::Ended(undone)) => Step::Ended(undone),
             Err(failure) if !partial => return Err(named(&name, failure)),
             Err(failure) => {
                 voice.fail(&format!("{name}: {failure}"), &[]);
-                Err(None)
+                Step::Unplanned
             }
         };
-        parts.push((request, prepared));
+        parts.push(Part { request, step });
     }
     show(&mut parts, voice);
-    let blocked = |part: &Result<Box<Ready>, _>| part.as_ref().map_or(true, |ready| ready.plan.refused());
-    let any_blocked = parts.iter().any(|(_, part)| blocked(part));
-    let asked: Vec<&str> = parts
-        .iter()
-        .filter(|(request, part)| part.as_ref().is_ok_and(|ready| ready.asks(scene, request)))
-        .filter_map(|(request, _)| request.words.first().map(String::as_str))
-        .collect();
+    let any_blocked = parts.iter().any(|part| match &part.step {
+        Step::Ready(ready) => ready.plan.refused(),
+        _ => true,
+    });
+    let asks = |part: &&Part| matches!(&part.step, Step::Ready(ready) if ready.asks(scene, &part.request));
+    let asked: Vec<&str> =
+        parts.iter().filter(asks).filter_map(|part| part.request.words.first().map(String::as_str)).collect();
     let question = match asked.as_slice() {
         [one] => format!("Roll back {one}?"),
         many => format!("Roll back these {} workloads?", many.len()),
     };
-    let go = !(any_blocked && !partial) && (asked.is_empty() || voice.confirm(&question)?);
+    let go = (partial || !any_blocked) && (asked.is_empty() || voice.confirm(&question)?);
     let mut outcomes = Outcomes { undone: Vec::new(), exit_code: 0 };
-    for (request, part) in parts {
-        let undone = match part {
-            // What stopped one before it was planned was said already.
-            Err(None) => {
+    for Part { request, step } in parts {
+        let undone = match step {
+            Step::Unplanned => {
                 outcomes.note(3);
                 continue;
             }
-            Err(Some(undone)) => *undone,
-            Ok(mut ready) if ready.plan.refused() => ready.ended(&request, voice, "refused", 3),
+            Step::Ended(undone) => *undone,
+            Step::Ready(mut ready) if ready.plan.refused() => ready.ended(&request, voice, "refused", 3),
             // Nothing is begun after one that went wrong, and nothing at all without a yes.
-            Ok(mut ready) if !go || outcomes.went_wrong() => ready.ended(&request, voice, "planned", 0),
-            Ok(mut ready) => match ready.finish(scene, &request, voice).await {
+            Step::Ready(mut ready) if !go || outcomes.went_wrong() => ready.ended(&request, voice, "planned", 0),
+            Step::Ready(mut ready) => match ready.finish(scene, &request, voice).await {
                 Ok(undone) => undone,
                 Err(failure) => {
                     voice.fail(&format!("{}: {failure}", request.words.join(" ")), &[]);
@@ -120,10 +133,10 @@ impl Outcomes {
     }
 }
 
-fn show(parts: &mut [(Request, Result<Box<Ready>, Option<Box<Undone>>>)], voice: &mut dyn Voice) {
+fn show(parts: &mut [Part], voice: &mut dyn Voice) {
     let mut shown: Vec<(Document, Plan)> = Vec::new();
-    for (request, part) in parts.iter_mut() {
-        if let Ok(ready) = part {
+    for Part { request, step } in parts.iter_mut() {
+        if let Step::Ready(ready) = step {
             let document = ready.document(request, voice, "planned");
             shown.push((document, ready.plan.clone()));
         }

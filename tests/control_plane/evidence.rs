@@ -162,7 +162,7 @@ fn numbers_of_two_stores_do_not_count() {
         if comparable {
             let undone = namespace.run(&arguments).expect(0).document();
             assert_eq!(undone["actions"][0]["grade"], "proof");
-            assert_eq!(writes(&namespace), ["create configmaps", "patch deployments"]);
+            assert_eq!(writes(&namespace), ["create configmaps", "patch deployments", "create configmaps"]);
         } else {
             let refused = namespace.run(&arguments).expect(3).document();
             assert_eq!(refused["refusals"][0]["code"], "content-not-found", "{refused:#}");

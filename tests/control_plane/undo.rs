@@ -259,7 +259,8 @@ fn a_conflict_lists_its_snapshots_and_the_next_run_uses_them() {
     let written: Vec<&str> =
         document["written"].as_array().into_iter().flatten().filter_map(|w| w["object"].as_str()).collect();
     assert!(matches!(written.as_slice(), [one] if one.starts_with("ConfigMap/settings-sr-")), "{document:#}");
-    let copies = || namespace.items(CONFIGMAPS).iter().filter(|c| c["immutable"] == true).count();
+    let snapshot = |c: &&Value| c["metadata"]["labels"]["saferollback.dev/kind"] == "snapshot";
+    let copies = || namespace.items(CONFIGMAPS).iter().filter(snapshot).count();
     assert_eq!(copies(), 1);
     numbered(&namespace);
     let undone = namespace.run(&arguments).expect(0).document();
