@@ -121,6 +121,7 @@ fn a_revision_against_today() {
     assert_eq!(of(today(proven("1"), "2", Verdict::Recreated)), answer("different proof", 1, 1));
     assert_eq!(of(today(proven("1"), "1", Verdict::Refreshed)), answer("unknown none", 0, 3));
     assert_eq!(of(today(one(), "1", Verdict::Mixed)), answer("different proof", 0, 1));
+    assert_eq!(of(today(one(), "1", Verdict::Changed)), answer("different proof", 0, 1));
     assert_eq!(of(today(one(), "1", Verdict::KeyMissing)), answer("different proof", 0, 1));
     let mut gone = proven("1");
     gone.references[0].verdict = Verdict::Missing;
@@ -142,6 +143,18 @@ fn two_revisions() {
     let half = between(&known(1, "settings", "1"), &unknown("9"));
     assert_eq!((first(&half), half.contents[0].changes.len(), half.exit_code), ("unknown none".into(), 1, 3));
     assert!(half.contents[0].because.contains("what revision 2 read is not known"), "{}", half.contents[0].because);
+
+    // Records know digests, and not always bytes.
+    let recorded = |number, digest: &str| {
+        let mut judged = secret(revision(number, "settings"), Verdict::Same);
+        judged.references[0].read = Some(digest.into());
+        judged
+    };
+    assert_eq!(first(&between(&recorded(1, "x"), &recorded(2, "x"))), "same proof");
+    assert_eq!(first(&between(&recorded(1, "x"), &recorded(2, "y"))), "different proof");
+    let mut other = recorded(2, "x");
+    other.references[0].reference.uses[0].keys = references::Keys::All;
+    assert_eq!(first(&between(&recorded(1, "x"), &other)), "unknown none", "digests of other keys do not compare");
 
     // A snapshot stands for its source: the name differs, the bytes do not.
     let pinned = between(&known(1, "settings", "1"), &known(2, "settings-sr-0123456789abcdef", "1"));

@@ -204,7 +204,8 @@ fn one_with_today(
         _ => Grade::None,
     };
     match (judgement.verdict, read(judgement), &judgement.live_content) {
-        (Verdict::Missing | Verdict::KeyMissing, None, _) | (Verdict::Mixed, ..) => {
+        // Of a record the digest is known, not the bytes.
+        (Verdict::Missing | Verdict::KeyMissing | Verdict::Changed, None, _) | (Verdict::Mixed, ..) => {
             compared(&judgement.reference, Answer::Different, Grade::Proof, because(judgement))
         }
         // Their files are today's; whether the process has read them again is not known.
@@ -236,8 +237,10 @@ fn one_with_today(
 /// What two revisions read. Where that of one is not known, today's content stands for it, and the answer stays unknown.
 fn between(a: &Judgement, b: &Judgement, from: &Judged, to: &Judged, show: bool) -> (Answer, Compared) {
     let (one, two) = (format!("revision {}", from.revision.number), format!("revision {}", to.revision.number));
-    let (answer, mut line) = match (read(a), read(b)) {
-        (Some((x, x_grade)), Some((y, y_grade))) => {
+    // Of a record the digest is known, not the bytes; only the same uses make comparable digests.
+    let digests = a.read.as_ref().zip(b.read.as_ref()).filter(|_| a.reference.uses == b.reference.uses);
+    let (answer, mut line) = match (read(a), read(b), digests) {
+        (Some((x, x_grade)), Some((y, y_grade)), _) => {
             let keys = differing(a, b, x, y);
             let answer = if keys.is_empty() { Answer::Same } else { Answer::Different };
             let words = format!("what {one} read -> what {two} read");
@@ -245,7 +248,12 @@ fn between(a: &Judgement, b: &Judgement, from: &Judged, to: &Judged, show: bool)
             line.changes = changes::of(&keys, x, y, show);
             (answer, line)
         }
-        (known, other) => {
+        (.., Some((x, y))) => {
+            let answer = if x == y { Answer::Same } else { Answer::Different };
+            let words = format!("by the digests of what {one} and {two} read; not all bytes are known");
+            compared(&a.reference, answer, Grade::Proof, words)
+        }
+        (known, other, None) => {
             let kept = |j: &Judgement| match j.verdict {
                 Verdict::Same => Grade::Proof,
                 Verdict::LikelySame => Grade::Likely,

@@ -113,11 +113,7 @@ pub fn sheet(scene: &Scene, request: &Request, prepared: &Prepared, ending: &End
     let readers = BTreeMap::from([(plan.name.clone(), plan.readers.clone())]);
     let now = seen.versions.iter().find(|k| k.source == contents::Source::Live);
     let written: Vec<WrittenObject> = match ending {
-        Ending::Done(object) => vec![WrittenObject {
-            object: format!("ConfigMap/{}", plan.name),
-            uid: object.uid().to_string(),
-            resource_version: object.str_at("/metadata/resourceVersion").to_string(),
-        }],
+        Ending::Done(object) => vec![WrittenObject::of(object)],
         _ => Vec::new(),
     };
     let body = Restore {

@@ -137,8 +137,8 @@ fn c36_a_restore_writes_the_content_alone_and_says_whom_it_concerns() {
     namespace.all(DEPLOYMENTS).create(&incident::worker()).ok();
     namespace.all(CRONJOBS).create(&report()).ok();
     incident::rolled_out(&namespace, "worker");
-    let theirs =
-        json!({"metadata": {"labels": {"team": "shop"}, "annotations": {"meta.helm.sh/release-name": "shop"}}});
+    let labels = json!({"app.kubernetes.io/managed-by": "Helm", "team": "shop"});
+    let theirs = json!({"metadata": {"labels": labels, "annotations": {"meta.helm.sh/release-name": "shop"}}});
     namespace.at(CONFIGMAPS, "settings").merge_patch(&theirs).ok();
     incident::edit(&namespace, &json!({"CONFIG_REVISION": "v2", "HEALTHY": null, "NEW": "1"}));
     let (before, running) = (settings(&namespace), pods(&namespace));
