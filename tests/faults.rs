@@ -10,7 +10,10 @@ use crate::support::product::Ran;
 use crate::support::proxy::{Act, Passing, Proxy};
 use serde_json::{Value, json};
 use std::process::Stdio;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 /// A Deployment of its own with two revisions, both rolled out, on a ConfigMap that was edited; and a file with the
 /// old content, so that the undo pins.
@@ -60,6 +63,14 @@ impl<'a> Case<'a> {
         names.filter(|n| n.starts_with(&format!("{}-settings-sr-", self.name))).map(String::from).collect()
     }
 
+    fn records(&self) -> usize {
+        let records = self.namespace.items(CONFIGMAPS);
+        let records = records.iter().filter(|c| c["metadata"]["labels"]["saferollback.dev/kind"] == "record");
+        records
+            .filter(|c| c["metadata"]["name"].as_str().is_some_and(|n| n.starts_with(&format!("{}-sr-", self.name))))
+            .count()
+    }
+
     fn is_old(&self) -> bool {
         self.live()["spec"]["template"] == self.before["spec"]["template"]
     }
@@ -80,7 +91,7 @@ impl<'a> Case<'a> {
         let again: Ran = self.namespace.run(&arguments);
         assert_eq!(again.code, 0, "after {after}: {again:?}");
         assert!(self.is_new(), "after {after}: {:#}", self.live());
-        assert_eq!(self.snapshots().len(), 1, "after {after}");
+        assert_eq!((self.snapshots().len(), self.records()), (1, 1), "after {after}");
         let owner = &self.before["metadata"]["uid"];
         let sets = self.namespace.items(REPLICASETS);
         let own = sets.iter().filter(|set| set["metadata"]["ownerReferences"][0]["uid"] == *owner);
@@ -88,47 +99,206 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Cuts the connection at each request in turn, until a run meets no cut any more.
-fn sweep(namespace: &Namespace, cut: fn() -> Act, prefix: &str) -> usize {
-    let _player = Player::run(namespace, |_| Some(Play::ready()));
-    for at in 0..100 {
-        let case = Case::new(namespace, format!("{prefix}{at}"));
-        let proxy = Proxy::new(namespace, move |number, _| if number == at { cut() } else { Act::Pass });
-        let arguments = case.arguments();
-        let ran = proxy.run(namespace, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
-        let log = proxy.log();
-        let Some(hit) = log.get(at) else {
-            assert_eq!(ran.code, 0, "{ran:?}");
-            case.converges("an undisturbed run");
-            return at;
+/// What happens to one request.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// The connection ends before the server hears of it.
+    CutBefore,
+    /// The server did it, and its answer is lost.
+    CutAfter,
+    Conflict,
+    /// With a Retry-After.
+    TooMany,
+    ServerError,
+    /// The program is killed before the request arrives.
+    KillBefore,
+    /// And after it did.
+    KillAfter,
+}
+
+impl Fault {
+    fn kills(self) -> bool {
+        matches!(self, Fault::KillBefore | Fault::KillAfter)
+    }
+
+    fn act(self) -> Act {
+        let status = |code: u16, reason: &str| {
+            json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
+                "message": "planted", "details": {"retryAfterSeconds": 1}})
         };
-        let what = format!("a cut at request {at}, {}{}", hit.line(), if hit.dry_run() { " (dry run)" } else { "" });
-        assert!([0, 1, 4, 5].contains(&ran.code), "{what}: {ran:?}");
+        match self {
+            Fault::CutBefore | Fault::KillBefore => Act::CutBefore,
+            Fault::CutAfter | Fault::KillAfter => Act::CutAfter,
+            Fault::Conflict => Act::Answer(409, status(409, "Conflict")),
+            Fault::TooMany => Act::Answer(429, status(429, "TooManyRequests")),
+            Fault::ServerError => Act::Answer(500, status(500, "InternalError")),
+        }
+    }
+}
+
+/// A verb on a case, and what it must have made in the end.
+trait Job: Sync {
+    fn arguments(&self, case: &Case<'_>) -> Vec<String>;
+    /// After a fault: nothing is half done, and success was not claimed for nothing.
+    fn check(&self, case: &Case<'_>, ran: &Ran, what: &str);
+    /// After the same command again, undisturbed.
+    fn converges(&self, case: &Case<'_>, what: &str);
+}
+
+struct Undo;
+
+impl Job for Undo {
+    fn arguments(&self, case: &Case<'_>) -> Vec<String> {
+        case.arguments()
+    }
+
+    fn check(&self, case: &Case<'_>, ran: &Ran, what: &str) {
+        assert!([-1, 0, 1, 3, 4, 5].contains(&ran.code), "{what}: {ran:?}");
         assert!(case.is_old() || case.is_new(), "{what}: {:#}", case.live());
         assert!(ran.code != 0 || case.is_new(), "{what} was called a success: {ran:?}");
-        assert!(case.is_old() || log.iter().any(Passing::is_the_patch), "{what}");
-        if ran.code != 0 {
-            assert!(!ran.stderr.trim().is_empty(), "{what}: no word about it");
-        }
-        case.converges(&what);
+        assert!(![3, 5].contains(&ran.code) || case.is_old(), "{what}: {ran:?}");
     }
-    panic!("an undo sends fewer than 100 requests");
+
+    fn converges(&self, case: &Case<'_>, what: &str) {
+        case.converges(what);
+    }
 }
 
-/// Without this a connection that dies before a request could leave half an undo.
-#[test]
-fn a_cut_before_any_request_loses_nothing() {
-    let namespace = ControlPlane::main().namespace("cut-before");
-    let swept = sweep(&namespace, || Act::CutBefore, "b");
-    assert!(swept > 10, "only {swept} requests were tried");
+/// `snapshot create`, which must not even touch the workload.
+struct Save;
+
+impl Job for Save {
+    fn arguments(&self, case: &Case<'_>) -> Vec<String> {
+        ["snapshot", "create", &case.name].map(String::from).to_vec()
+    }
+
+    fn check(&self, case: &Case<'_>, ran: &Ran, what: &str) {
+        assert!([-1, 0, 1, 3].contains(&ran.code), "{what}: {ran:?}");
+        assert!(ran.code != 0 || case.snapshots().len() == 1, "{what} was called a success: {ran:?}");
+    }
+
+    fn converges(&self, case: &Case<'_>, what: &str) {
+        let again: Ran = case.namespace.run(&["snapshot", "create", &case.name]);
+        assert_eq!(again.code, 0, "after {what}: {again:?}");
+        assert!(case.is_old(), "after {what}: {:#}", case.live());
+        assert_eq!((case.snapshots().len(), case.records()), (1, 1), "after {what}");
+    }
 }
 
-/// Without this an answer that is lost after the server did the work could make the work be done twice.
+/// Plants the fault at each request in turn, several cases at once, until a run meets none any more. Returns how many
+/// requests there were.
+fn sweep(namespace: &Namespace, job: &dyn Job, fault: Fault) -> usize {
+    let _player = Player::run(namespace, |_| Some(Play::ready()));
+    let (next, end) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    if at >= end.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    assert!(at < 100, "a run sends fewer than 100 requests");
+                    if !planted(namespace, job, fault, at) {
+                        end.fetch_min(at, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    end.into_inner()
+}
+
+/// One run with the fault at one request. Was there such a request?
+fn planted(namespace: &Namespace, job: &dyn Job, fault: Fault, at: usize) -> bool {
+    let case = Case::new(namespace, format!("c{at}"));
+    let child = Arc::new(AtomicI32::new(0));
+    let victim = Arc::clone(&child);
+    let proxy = Proxy::new(namespace, move |number, _| {
+        if number != at {
+            return Act::Pass;
+        }
+        if fault.kills() {
+            let id = loop {
+                match victim.load(Ordering::Acquire) {
+                    0 => thread::yield_now(),
+                    id => break id,
+                }
+            };
+            // SAFETY: a signal to a child that waits for the answer to this request; nobody has waited for it yet.
+            unsafe { libc::kill(id, libc::SIGKILL) };
+        }
+        fault.act()
+    });
+    let arguments = job.arguments(&case);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut command = proxy.product(namespace, &arguments);
+    let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+    child.store(libc::pid_t::try_from(running.id()).expect("a process id"), Ordering::Release);
+    let ran: Ran = running.wait_with_output().expect("it ends").into();
+    let log = proxy.log();
+    let Some(hit) = log.get(at) else {
+        assert_eq!(ran.code, 0, "{ran:?}");
+        job.converges(&case, "an undisturbed run");
+        return false;
+    };
+    let what = format!("{fault:?} at request {at}, {}{}", hit.line(), if hit.dry_run() { " (dry run)" } else { "" });
+    if fault.kills() {
+        // What was sent may still be carried out.
+        thread::sleep(Duration::from_millis(200));
+    } else {
+        assert!(ran.code == 0 || !ran.stderr.trim().is_empty(), "{what}: no word about it");
+    }
+    job.check(&case, &ran, &what);
+    job.converges(&case, &what);
+    true
+}
+
+/// Every way to fail, at every request.
+fn all(job: &dyn Job, name: &str, least: usize, faults: &[Fault]) {
+    thread::scope(|scope| {
+        for (i, fault) in faults.iter().enumerate() {
+            scope.spawn(move || {
+                let namespace = ControlPlane::main().namespace(&format!("{name}-{i}"));
+                let swept = sweep(&namespace, job, *fault);
+                assert!(swept > least, "{fault:?}: only {swept} requests were tried");
+            });
+        }
+    });
+}
+
+/// Without this a connection that dies before a request could leave half an undo, and an answer that is lost after the
+/// server did the work could make the work be done twice.
 #[test]
-fn a_cut_after_any_request_doubles_nothing() {
-    let namespace = ControlPlane::main().namespace("cut-after");
-    let swept = sweep(&namespace, || Act::CutAfter, "a");
-    assert!(swept > 10, "only {swept} requests were tried");
+fn a_cut_at_any_request_loses_and_doubles_nothing() {
+    all(&Undo, "cut", 10, &[Fault::CutBefore, Fault::CutAfter]);
+}
+
+/// Without this an answer that says no in the middle could leave half an undo, or be repeated blindly.
+#[test]
+fn a_refusal_at_any_request_loses_nothing() {
+    all(&Undo, "refuse", 10, &[Fault::Conflict, Fault::TooMany, Fault::ServerError]);
+}
+
+/// Without this a program that is killed could leave what the same command cannot finish.
+#[test]
+fn c35_killed_at_any_request_the_same_command_finishes() {
+    all(&Undo, "kill", 10, &[Fault::KillBefore, Fault::KillAfter]);
+}
+
+/// Without this a snapshot could be promised and not be there, or be there twice.
+#[test]
+fn snapshot_create_survives_a_fault_at_any_request() {
+    let faults = [
+        Fault::CutBefore,
+        Fault::CutAfter,
+        Fault::Conflict,
+        Fault::TooMany,
+        Fault::ServerError,
+        Fault::KillBefore,
+        Fault::KillAfter,
+    ];
+    all(&Save, "save", 8, &faults);
 }
 
 fn interrupted(

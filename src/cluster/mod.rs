@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use crate::cluster::connect::ConnectError;
 use crate::cluster::kubeconfig::Connection;
+use crate::cluster::read::ReadError;
 
 /// Something a person should hear while a call is still going on. The text comes from the cluster: escape it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +71,7 @@ struct Line {
     requests: AtomicU64,
     warned: Mutex<BTreeSet<String>>,
     listener: Mutex<Option<Listener>>,
+    failed: Mutex<Vec<String>>,
 }
 
 /// One API server, spoken to as one user. Clones share the connection.
@@ -113,6 +115,26 @@ impl Cluster {
     /// Requests sent so far, repetitions and watches included.
     pub fn requests(&self) -> u64 {
         self.line.requests.load(Ordering::Relaxed)
+    }
+
+    /// Reads that failed so far for a reason that may be gone next time: not for lack of a right, and not because there is
+    /// nothing. What was concluded without them is less than could be known.
+    pub fn failed_reads(&self) -> Vec<String> {
+        self.line.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note_failed(&self, error: &ReadError) {
+        let lasting = matches!(
+            error,
+            ReadError::Forbidden { .. }
+                | ReadError::NotFound { .. }
+                | ReadError::Expired { .. }
+                | ReadError::TooNew { .. }
+                | ReadError::BadName { .. }
+        );
+        if !lasting {
+            self.line.failed.lock().unwrap_or_else(PoisonError::into_inner).push(error.to_string());
+        }
     }
 
     fn tell(&self, notice: Notice) {

@@ -457,10 +457,12 @@ impl Cluster {
     }
 
     fn read_error(&self, asked: &Asked, failure: Failure) -> ReadError {
-        match failure {
+        let error = match failure {
             Failure::Refused(refused) => ReadError::from_refused(asked, refused),
             Failure::Broken(broken) => ReadError::from_broken(asked, &self.server, broken),
-        }
+        };
+        self.note_failed(&error);
+        error
     }
 }
 

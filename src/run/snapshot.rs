@@ -54,6 +54,12 @@ pub async fn create(
             judged.retain(|j| j.revision.number == number);
         }
     }
+    // Saved and recorded is what could be known, not what a broken connection left of it.
+    if let Source::Live(cluster) = &scene.source
+        && let Some(failed) = cluster.failed_reads().into_iter().next()
+    {
+        return Err(Failure::Given(format!("nothing was saved, since not everything could be looked at: {failed}")));
+    }
     let recordings: Vec<_> = judged.iter().map(|j| recording::of(&seen, j)).collect();
     let mut saved = Saved { outcome: "nothing-found", exit_code: 3, ..Saved::default() };
     let mut savings: Vec<Saving> = recordings.iter().flat_map(|r| r.savings.clone()).collect();
