@@ -215,7 +215,7 @@ pub enum Require {
     Proof,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Clone)]
 pub struct Undo {
     /// TYPE/NAME, TYPE NAME or NAME, or several of them; without it you are asked which
     #[arg(value_name = "TYPE/NAME")]
@@ -324,6 +324,9 @@ pub struct SnapshotCreate {
     /// Save every revision's
     #[arg(long)]
     pub all_revisions: bool,
+    /// Name the record in an annotation of the workload, which Kubernetes copies to the revision's ReplicaSet
+    #[arg(long, conflicts_with_all = ["revision", "all_revisions"])]
+    pub annotate: bool,
     /// Write nothing: print what would be saved
     #[arg(long, value_enum, default_value = "none", default_missing_value = "client", num_args = 0..=1, require_equals = true)]
     pub dry_run: DryRun,

@@ -136,8 +136,29 @@ fn notes(document: &Document, typed: &[String]) -> String {
         }
         command.extend(typed.iter().cloned());
         notes.line(&format!("  {}", command.join(" ")));
+    } else if let Some((revision, reference)) = fleeting(document) {
+        let asked = format!("{}/{}", document.workload.kind.to_lowercase(), document.workload.name);
+        notes.prose(&format!(
+            "Note: what revision {} read from {} can be read from the API's history for a few minutes more. Save it:",
+            revision.number,
+            object(reference)
+        ));
+        let mut command = vec![format!("kubectl saferollback snapshot create {asked} --revision {}", revision.number)];
+        command.extend(typed.iter().cloned());
+        notes.line(&format!("  {}", command.join(" ")));
     }
     notes.into_text()
+}
+
+/// A content that is known, no longer there, and not saved yet.
+fn fleeting(document: &Document) -> Option<(&Revision, &Reference)> {
+    document.revisions.iter().rev().find_map(|r| {
+        let soon_gone = |x: &&Reference| {
+            x.candidates.first().is_some_and(|c| c.source == "time-travel" && c.grade != "none")
+                && verdict(x.verdict) < Verdict::LikelySame
+        };
+        Some((r, r.references.iter().find(soon_gone)?))
+    })
 }
 
 /// Numbers between the first and the last that no ReplicaSet has or had.

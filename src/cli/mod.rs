@@ -29,6 +29,7 @@ use crate::cluster::Notice;
 use crate::cluster::offline::Dump;
 use crate::cluster::read::{Resource, Select};
 use crate::core::digest::Content;
+use crate::core::history::NoSuchRevision;
 use crate::core::observed::Origin;
 use crate::core::policy::{Config, Given, Rules};
 use crate::core::recovery::{Candidate, Grade};
@@ -161,7 +162,7 @@ async fn snapshot_create(cli: &Cli, args: &args::SnapshotCreate) -> Result<u8, F
     let which = match (args.revision, args.all_revisions) {
         (Some(number), _) => Which::One(number),
         (None, true) => Which::All,
-        (None, false) => Which::Current,
+        (None, false) => Which::Current { annotate: args.annotate },
     };
     let output = args.output.unwrap_or_default();
     let scene = run::scene(&cli.connection.flags(), &[], notice).await?;
@@ -312,7 +313,22 @@ async fn undo_verb(cli: &Cli, args: &args::Undo) -> Result<u8, Failure> {
         Ok(Outcomes { exit_code: undone.exit_code(), undone: vec![undone] })
     };
     let outcomes = tokio::select! {
-        outcomes = work => outcomes?,
+        outcomes = work => match outcomes {
+            // Which one is meant is not clear: a person can say.
+            Err(Failure::NoRevision(NoSuchRevision::Unclear { why, numbers }))
+                if !several && !args.yes && ui::can_ask() && !numbers.is_empty() =>
+            {
+                ui::err(&format!("\"previous\" is not clear: {}\n", escape(&why)));
+                let words: Vec<String> = numbers.iter().map(|n| format!("revision {n}")).collect();
+                let picked = ui::pick("Roll back to which revision?", &words)?;
+                let at = picked.and_then(|word| words.iter().position(|w| *w == word));
+                let Some(number) = at.and_then(|i| numbers.get(i)) else {
+                    return Err(Failure::Usage("no revision was picked".into()));
+                };
+                return Box::pin(undo_verb(cli, &args::Undo { to_revision: Some(*number), ..args.clone() })).await;
+            }
+            outcomes => outcomes?,
+        },
         code = interrupted() => {
             let progress = progress.borrow();
             ui::err(&format!("\n{}\n", escape(&interruption(&progress))));

@@ -45,7 +45,8 @@ pub fn closing(document: &Document) -> String {
     let mut screen = Screen::default();
     let Outcome::Saved(saved) = &document.outcome else { return screen.into_text() };
     for written in &saved.written {
-        screen.line(&format!("{} created", lower(&written.object)));
+        let what = if written.object.starts_with("ConfigMap/") { "created" } else { "annotated" };
+        screen.line(&format!("{} {what}", lower(&written.object)));
     }
     match saved.outcome {
         "already-saved" => screen.line("Everything was saved already."),

@@ -5,8 +5,10 @@
 
 use futures_util::future::join_all;
 use jiff::Timestamp;
+use serde_json::json;
 
 use crate::cluster::Cluster;
+use crate::cluster::read::Resource;
 use crate::core::history::NoSuchRevision;
 use crate::core::observed::Observed;
 use crate::core::plan::Judged;
@@ -19,10 +21,16 @@ use crate::run::undo::DryRun;
 use crate::run::writes::{self, Standing};
 use crate::run::{Failure, Scene, Source, Voice};
 
+/// On the workload, with `--annotate`: the name of the newest record.
+const RECORD: &str = "saferollback.dev/record";
+
 /// Which revisions are saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    Current,
+    /// `annotate`: name its record on the workload.
+    Current {
+        annotate: bool,
+    },
     One(u64),
     All,
 }
@@ -46,7 +54,7 @@ pub async fn create(
             let number = history.find(asked).map_err(Failure::NoRevision)?.number;
             judged.retain(|j| j.revision.number == number);
         }
-        Which::Current => {
+        Which::Current { .. } => {
             let Some(number) = history.current().map(|r| r.number) else {
                 let why = "the live template belongs to no revision yet".into();
                 return Err(Failure::NoRevision(NoSuchRevision::Unclear { why, numbers: history.numbers() }));
@@ -116,9 +124,21 @@ pub async fn create(
         if let Some(object) = writes::record(cluster, namespace, &record, voice).await {
             saved.outcome = "saved";
             saved.written.push(WrittenObject::of(&object));
+            if which == (Which::Current { annotate: true }) {
+                saved.written.push(annotate(cluster, &seen, object.name()).await?);
+            }
         }
     }
     Ok(document(saved))
+}
+
+/// The one annotation that is asked for. No template changes, so no rollout starts.
+async fn annotate(cluster: &Cluster, seen: &Observed, record: &str) -> Result<WrittenObject, Failure> {
+    let workload = &seen.workload;
+    let patch = json!({"metadata": {"uid": workload.uid(), "annotations": {RECORD: record}}});
+    let (namespace, name) = (workload.namespace(), workload.name());
+    let object = cluster.merge_patch(Resource::Deployments, namespace, name, &patch, false).await?;
+    Ok(WrittenObject::of(&object))
 }
 
 /// A record is worth writing even where all content is saved by its names.

@@ -51,6 +51,14 @@ fn what_is_saved_in_time_is_proof_an_hour_later() {
     assert!(again.stdout.contains("saved already"), "{again:?}");
     assert_eq!(objects(&namespace, "record").len() + objects(&namespace, "snapshot").len(), 2, "no second copy");
 
+    // Only where it is asked for, and only of the current revision, the workload is annotated; no rollout starts.
+    namespace.run(&["snapshot", "create", "web", "--annotate", "--revision", "1"]).expect(2);
+    let annotated = namespace.run(&["snapshot", "create", "web", "--annotate"]).expect(0);
+    assert!(annotated.stdout.contains("deployment/web annotated"), "{annotated:?}");
+    let after = namespace.at(DEPLOYMENTS, "web").get().ok();
+    assert_eq!(after["spec"], before["spec"], "no rollout starts");
+    assert!(after["metadata"]["annotations"]["saferollback.dev/record"].is_string(), "{after:#}");
+
     an_hour_later(&plane, &namespace);
     let check = namespace.run(&["check", "web", "--to-revision", "1", "-o", "json"]).expect(3).document();
     assert_eq!(reference(&check)["verdict"], "changed", "{check:#}");
