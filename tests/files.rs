@@ -52,7 +52,9 @@ fn every_test_file_is_part_of_the_binary() {
     let there: BTreeSet<PathBuf> =
         files().into_iter().filter(|f| below_root(f).starts_with("tests/") && ends(f, "rs")).collect();
     // Programs of their own, built by the scripts beside them.
-    let own = |file: &&PathBuf| ["tests/bench/", "tests/node/app/"].iter().any(|dir| below_root(file).starts_with(dir));
+    let own = |file: &&PathBuf| {
+        ["tests/bench/", "tests/fuzzing/led/", "tests/node/app/"].iter().any(|dir| below_root(file).starts_with(dir))
+    };
     let forgotten: Vec<&PathBuf> = there.difference(&reached).filter(|file| !own(file)).collect();
     assert!(forgotten.is_empty(), "declare them in tests/main.rs or their mod.rs: {forgotten:#?}");
 }

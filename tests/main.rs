@@ -11,6 +11,7 @@ mod digest;
 mod domain;
 mod faults;
 mod files;
+mod fuzzing;
 mod histories;
 mod history;
 mod laws;

@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::cli::args::{Cli, Connection, Output, Verb};
-use crate::cli::screen::escape;
+use crate::cli::screen::{escape, harmless};
 use crate::cli::ui::{Progress, Speaker};
 use crate::cluster::Notice;
 use crate::cluster::offline::Dump;
@@ -385,7 +385,7 @@ fn warnings(document: &Document) {
 fn print(document: &impl serde::Serialize, output: Output) -> Result<(), Failure> {
     let wrong = |error: serde_json::Error| Failure::Given(format!("cannot print the report: {error}"));
     if output == Output::Json {
-        ui::out(&format!("{}\n", serde_json::to_string_pretty(document).map_err(wrong)?));
+        ui::out(&format!("{}\n", harmless(&serde_json::to_string_pretty(document).map_err(wrong)?)));
         return Ok(());
     }
     let text = serde_json::to_string(document).map_err(wrong)?;

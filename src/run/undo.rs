@@ -3,6 +3,7 @@
 //! Order of writes: every write as a dry run; snapshots; kept references read again; one patch with preconditions;
 //! after the last new Pod, kept references read again.
 
+use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
@@ -120,6 +121,8 @@ pub struct Ready {
     pub plan: Plan,
     /// The number of a list of Pods after the contents were read: for the second domain check.
     pods: Option<u64>,
+    /// Snapshots that the dry run found to be there.
+    there: BTreeSet<String>,
     timeline: Vec<Moment>,
     written: Vec<WrittenObject>,
     overwritten: Option<report::Overwritten>,
@@ -157,8 +160,16 @@ pub async fn prepare(
     };
     let mut plan = plan::make(&seen, &history, target, &request.rules);
     plan.owned(owners, request.allow_managed);
-    let mut ready =
-        Ready { seen, history, plan, pods: None, timeline: Vec::new(), written: Vec::new(), overwritten: None };
+    let mut ready = Ready {
+        seen,
+        history,
+        plan,
+        pods: None,
+        there: BTreeSet::new(),
+        timeline: Vec::new(),
+        written: Vec::new(),
+        overwritten: None,
+    };
     let mut run = ready.run(request, voice);
     run.moment("planned");
     if let Source::Live(cluster) = &scene.source
@@ -282,9 +293,11 @@ impl Run<'_> {
             );
             self.pods = pods.ok().flatten();
             let mut taken = false;
-            for answer in creates {
+            self.there.clear();
+            for (snapshot, answer) in self.plan.snapshots.clone().iter().zip(creates) {
                 match answer {
-                    Ok(writes::Standing::New | writes::Standing::Ours) => {}
+                    Ok(writes::Standing::New) => {}
+                    Ok(writes::Standing::Ours) => drop(self.there.insert(snapshot.name.clone())),
                     Ok(writes::Standing::Taken) => taken = true,
                     Err(error) => self.deny("a snapshot", &error)?,
                 }
@@ -368,7 +381,9 @@ impl Run<'_> {
         let name = self.seen.workload.name().to_string();
         self.voice.phase(Phase::Snapshots);
         let snapshots = self.plan.snapshots.clone();
-        let made = join_all(snapshots.iter().map(|s| writes::ensure(cluster, &namespace, s))).await;
+        let there = self.there.clone();
+        let made = snapshots.iter().map(|s| writes::ensure(cluster, &namespace, s, there.contains(&s.name)));
+        let made = join_all(made).await;
         let mut broken = None;
         for (snapshot, made) in snapshots.iter().zip(made) {
             match made {

@@ -17,6 +17,9 @@ use crate::run::{Failure, Voice};
 /// Kubernetes' default of `progressDeadlineSeconds`.
 const PROGRESS_DEADLINE: u64 = 600;
 
+/// For so long Pods may be denied (quota that a leaving Pod still holds, a webhook that starts) before the rollout has failed.
+const DENIED: Duration = Duration::from_secs(15);
+
 pub enum Ended {
     Done(String),
     /// Somebody wrote another template; and the ReplicaSets at that time.
@@ -59,6 +62,7 @@ pub async fn deployment(
     let mut said = String::new();
     // Since when it is rolled out, at which generation, and the sentence that says so.
     let mut held: Option<(Instant, i64, String)> = None;
+    let mut denied: Option<Instant> = None;
     let mut now = patched.clone();
     loop {
         let mut watch = cluster.watch(Resource::Deployments, namespace, Select::Name(name), now.version()).await?;
@@ -101,9 +105,20 @@ pub async fn deployment(
                 (None, Some(_)) => None,
                 (None, None) => progressed.checked_add(patience),
             };
-            let next = match deadline {
-                Some(deadline) => match tokio::time::timeout_at(deadline, watch.next()).await {
+            denied = if rollout::pods_denied(&now) { denied.or(Some(Instant::now())) } else { None };
+            let look = denied.and_then(|since| since.max(progressed).checked_add(DENIED));
+            let next = match [deadline, look].into_iter().flatten().min() {
+                Some(end) => match tokio::time::timeout_at(end, watch.next()).await {
                     Ok(next) => next,
+                    Err(_) if deadline.is_none_or(|deadline| end < deadline) => {
+                        // The condition is also there for another revision's Pods, which do not matter.
+                        if own_pods_denied(cluster, &now).await {
+                            let line = format!("deployment {name:?} cannot create its Pods");
+                            return Ok(Ended::Failed(line, trouble(cluster, &now).await));
+                        }
+                        denied = Some(Instant::now());
+                        continue;
+                    }
                     Err(_) => {
                         if let Some((_, _, line)) = held {
                             return Ok(Ended::Done(line));
@@ -138,6 +153,13 @@ pub async fn deployment(
             _ => return Ok(Ended::Failed(format!("deployment {name:?} was deleted"), Vec::new())),
         }
     }
+}
+
+/// Is it the wanted revision whose Pods are denied?
+async fn own_pods_denied(cluster: &Cluster, workload: &Object) -> bool {
+    let sets = cluster.list(Resource::ReplicaSets, workload.namespace(), Select::All).await;
+    let history = sets.map(|sets| history::read(workload, &sets.items)).unwrap_or_default();
+    history.current().is_some_and(|revision| rollout::pods_denied(&revision.object))
 }
 
 /// Reasons from the new Pods, best effort: the rollout has failed whether or not they can be read.

@@ -7,6 +7,8 @@ mod fields;
 mod harness;
 mod incident;
 mod latency;
+mod numbers;
+mod odd;
 mod owners;
 mod prune;
 mod rbac;
