@@ -2,6 +2,7 @@
 
 #![allow(clippy::type_complexity, reason = "tables of cases")]
 
+mod cases;
 mod cli;
 mod cluster;
 mod contents;

@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::cluster::Cluster;
 use crate::cluster::read::{Resource, Select};
 use crate::cluster::write::{Ban, WriteError};
+use crate::core::apply;
 use crate::core::evidence;
 use crate::core::history::{History, NoSuchRevision};
 use crate::core::object::Object;
@@ -677,6 +678,13 @@ impl Run<'_> {
         let judged = std::slice::from_ref(&plan.target);
         let mut document = Document::new(kind, &self.seen, &self.history, judged, Outcome::Undo(Box::new(undo)));
         report::with_decisions(&mut document, plan, because);
+        let left = apply::left_behind(&self.seen.workload, &plan.template);
+        if !plan.nothing_to_do && !left.is_empty() {
+            document.warnings.push(format!(
+                "the last kubectl apply did not know what comes back here, so the next one would leave it there: {}",
+                left.join(", ")
+            ));
+        }
         document.seal()
     }
 

@@ -146,6 +146,43 @@ fn doubled_variables_keep_their_number_and_order() {
     says(&done, &["Warning: ", "hides previous definition of \"A\""]);
 }
 
+/// Without this the next `kubectl apply` would keep a container that came back with the rollback, and nobody would know
+/// why (C23).
+#[test]
+fn what_the_next_apply_would_leave_is_said() {
+    let namespace = ControlPlane::main().namespace("apply");
+    let manifest = |second: &str, variable: &str| {
+        let folder = tempfile::Builder::new().suffix(".json").tempfile().expect("a file");
+        let mut body = incident::web(0);
+        body["spec"]["template"]["metadata"]["annotations"]["release"] = json!(second);
+        body["spec"]["template"]["spec"] = json!({"containers": [
+            container(&json!({"env": [{"name": variable, "value": "1"}]})),
+            {"name": second, "image": "registry.example/side:1"},
+        ]});
+        fs::write(folder.path(), body.to_string()).expect("written");
+        folder
+    };
+    let apply = |file: &tempfile::NamedTempFile| {
+        let done = namespace.kubectl(&["apply", "-f", file.path().to_str().expect("a path")]);
+        assert!(done.status.success(), "{done:?}");
+        numbered(&namespace);
+    };
+    let (first, second) = (manifest("side-b", "OLD"), manifest("side-c", "NEW"));
+    apply(&first);
+    apply(&second);
+    let annotation = "kubectl.kubernetes.io/last-applied-configuration";
+    let before = web(&namespace)["metadata"]["annotations"][annotation].clone();
+    let done = undo(&namespace, &[]).expect(0);
+    says(&done, &["the next one would leave it there: variable OLD of container app, container side-b"]);
+    assert_eq!(web(&namespace)["metadata"]["annotations"][annotation], before, "the annotation is not ours to write");
+    numbered(&namespace);
+    apply(&second);
+    let containers = web(&namespace)["spec"]["template"]["spec"]["containers"].to_string();
+    for left in ["side-b", "side-c", "OLD", "NEW"] {
+        assert!(containers.contains(left), "the warning is true: {containers}");
+    }
+}
+
 // ---------------------------------------------------------------- ConfigMaps
 
 /// Without this a rollback to configuration that its generator has already pruned would leave Pods that cannot start

@@ -1,7 +1,7 @@
 //! Bytes from anywhere: dumps, kubeconfigs, annotations, whole objects. Here for a moment and always with the same seeds;
 //! `tests/fuzz` goes on for as long as it is told, led by coverage.
 
-mod targets;
+pub mod targets;
 
 use crate::support::product;
 use std::fs;
@@ -96,6 +96,14 @@ fn feed(target: fn(&[u8]), seed: u64, rounds: usize, input: impl Fn(&mut Random)
     }
 }
 
+/// Without this a target could be tried here and not be among those that `tests/fuzz` knows.
+#[test]
+fn the_script_knows_the_targets() {
+    let script = fs::read_to_string(product::root().join("tests/fuzz")).expect("the script");
+    let names = targets::TARGETS.map(|(name, _)| name).join(" ");
+    assert!(script.contains(&format!("all=({names})")), "{names}");
+}
+
 /// Without this a file from anywhere could end the program in the middle of an outage.
 #[test]
 fn no_dump_ends_the_program() {
@@ -125,7 +133,7 @@ fn no_object_ends_the_program() {
     feed(targets::objects, 5, 40, |random| random.bytes(200));
 }
 
-/// Without this an object could do to a screen what it cannot do to the report: end it, or reach the terminal.
+/// Without this an object could do to a screen what it cannot do to the report: end it, or reach the terminal (C107).
 #[test]
 fn no_object_reaches_the_terminal_raw() {
     let folder = tempfile::tempdir().expect("a folder");
