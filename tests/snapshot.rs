@@ -188,3 +188,18 @@ fn rule_26_an_existing_object_serves_only_if_it_is_the_same_immutable_and_ours()
         assert!(!serves(change), "{what}");
     }
 }
+
+/// Without this the words of who denies a snapshot could print what it holds (C106).
+#[test]
+fn a_denial_is_quoted_without_the_values() {
+    let content = Content {
+        data: [("A".to_string(), b"first line\nsecond: a secret\n".to_vec()), ("B".to_string(), b"true".to_vec())]
+            .into(),
+        binary: [("c".to_string(), vec![0xff, 0xfe])].into(),
+    };
+    let snapshots = [made(content)];
+    let text = "denied: 'first line\nsecond: a secret\n', and second: a secret again; B is true";
+    let quoted = snapshot::without_values(text, &snapshots);
+    assert_eq!(quoted, "denied: '<value>\n', and <value> again; B is true");
+    assert_eq!(snapshot::without_values("exceeded quota: full", &snapshots), "exceeded quota: full");
+}

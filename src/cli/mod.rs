@@ -6,6 +6,7 @@ mod contents;
 mod diff;
 mod error;
 mod history;
+mod rbac;
 mod restore;
 mod screen;
 mod snapshot;
@@ -154,6 +155,16 @@ async fn verb(cli: &Cli) -> Result<u8, Failure> {
             Ok(0)
         }
         Verb::Snapshot(args::Snapshot::Prune(args)) => snapshot_prune(cli, args).await,
+        Verb::Rbac(args) => {
+            let namespace = cli.connection.namespace.as_deref();
+            let verb = args.verb.verb();
+            if args.output == args::Manifest::Json {
+                print(&rbac::role(verb, namespace), Output::Json)?;
+            } else {
+                ui::out(&rbac::yaml(verb, namespace).map_err(Failure::Given)?);
+            }
+            Ok(0)
+        }
     }
 }
 

@@ -26,6 +26,7 @@ pub mod recovery;
 pub mod references;
 pub mod report;
 pub mod restore;
+pub mod rights;
 pub mod rollout;
 pub mod sheet;
 pub mod snapshot;

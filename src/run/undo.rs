@@ -349,6 +349,7 @@ impl Run<'_> {
         match error {
             error if writes::denied(error) || matches!(error, WriteError::TestFailed { .. }) => {
                 let message = format!("the API server would not accept {what}: {error}");
+                let message = snapshot::without_values(&message, &self.plan.snapshots);
                 self.plan.refusals.push(Refusal { code: Code::DryRunDenied, reference: None, verdict: None, message });
                 Ok(())
             }
@@ -403,7 +404,10 @@ impl Run<'_> {
                         code: Code::DryRunDenied,
                         reference: Some(format!("ConfigMap/{}", snapshot.source)),
                         verdict: None,
-                        message: format!("a snapshot could not be created: {error}"),
+                        message: snapshot::without_values(
+                            &format!("a snapshot could not be created: {error}"),
+                            &snapshots,
+                        ),
                     });
                 }
             }
@@ -545,8 +549,11 @@ impl Run<'_> {
             Ended::Done(line) => {
                 self.moment("rolled out");
                 self.voice.done(&line);
-                let pods = cluster.list(Resource::Pods, patched.namespace(), Select::All).await?;
-                let after = self.started_well(cluster, &pods.items).await?;
+                // The workload is written: what cannot be read now is a rollout that was not verified, not a run that could not.
+                let after = match self.started_well(cluster).await {
+                    Ok(after) => after,
+                    Err(failure) => Err(format!("what the new Pods read could not be looked at: {failure}")),
+                };
                 match after {
                     Ok(line) => {
                         if let Some(line) = line {
@@ -583,7 +590,6 @@ impl Run<'_> {
     async fn started_well(
         &self,
         cluster: &Cluster,
-        pods: &[Object],
     ) -> Result<Result<Option<String>, String>, Failure> {
         if let Some(which) = self.moved(cluster).await? {
             return Ok(Err(format!("configuration moved: {which} was written while Pods started")));
@@ -602,6 +608,7 @@ impl Run<'_> {
             let names = crate::core::references::extract(&pod.0);
             self.plan.snapshots.iter().all(|s| names.get(Kind::ConfigMap, &s.name).is_some())
         };
+        let pods = cluster.list(Resource::Pods, self.seen.workload.namespace(), Select::All).await?.items;
         let mine: Vec<&Object> = pods.iter().filter(|p| !p.terminating()).filter(bound).collect();
         let restarts: i64 = mine
             .iter()

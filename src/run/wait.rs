@@ -5,8 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::cluster::Cluster;
+use crate::cluster::read::ReadError;
 use crate::cluster::read::{Resource, Select};
-use crate::cluster::watch::Event;
+use crate::cluster::watch::{Change, Event, Watch};
 use crate::core::history;
 use crate::core::object::Object;
 use crate::core::owners::{self, Overwritten};
@@ -16,6 +17,9 @@ use crate::run::{Failure, Voice};
 
 /// Kubernetes' default of `progressDeadlineSeconds`.
 const PROGRESS_DEADLINE: u64 = 600;
+
+/// The pause where nothing can be watched.
+const UNWATCHED: Duration = Duration::from_secs(2);
 
 /// For so long Pods may be denied (quota that a leaving Pod still holds, a webhook that starts) before the rollout has failed.
 const DENIED: Duration = Duration::from_secs(15);
@@ -65,7 +69,8 @@ pub async fn deployment(
     let mut denied: Option<Instant> = None;
     let mut now = patched.clone();
     loop {
-        let mut watch = cluster.watch(Resource::Deployments, namespace, Select::Name(name), now.version()).await?;
+        // Without the right to watch it is asked for again and again.
+        let mut watch = cluster.watch(Resource::Deployments, namespace, Select::Name(name), now.version()).await.ok();
         loop {
             if let Some(other) = owners::overwritten(patched, &now) {
                 return Ok(Ended::Overwritten(other, sizes(cluster, &now).await));
@@ -108,7 +113,7 @@ pub async fn deployment(
             denied = if rollout::pods_denied(&now) { denied.or(Some(Instant::now())) } else { None };
             let look = denied.and_then(|since| since.max(progressed).checked_add(DENIED));
             let next = match [deadline, look].into_iter().flatten().min() {
-                Some(end) => match tokio::time::timeout_at(end, watch.next()).await {
+                Some(end) => match tokio::time::timeout_at(end, next(&mut watch)).await {
                     Ok(next) => next,
                     Err(_) if deadline.is_none_or(|deadline| end < deadline) => {
                         // The condition is also there for another revision's Pods, which do not matter.
@@ -127,7 +132,7 @@ pub async fn deployment(
                         return Ok(Ended::TimedOut(line, trouble(cluster, &now).await));
                     }
                 },
-                None => watch.next().await,
+                None => next(&mut watch).await,
             };
             match next {
                 Ok(Some(change)) => match change.event {
@@ -151,6 +156,17 @@ pub async fn deployment(
         match cluster.get(Resource::Deployments, namespace, name).await? {
             Some(object) if object.uid() == patched.uid() => now = object,
             _ => return Ok(Ended::Failed(format!("deployment {name:?} was deleted"), Vec::new())),
+        }
+    }
+}
+
+/// The next change; without a watch "it ended", after a pause.
+async fn next(watch: &mut Option<Watch>) -> Result<Option<Change>, ReadError> {
+    match watch {
+        Some(watch) => watch.next().await,
+        None => {
+            tokio::time::sleep(UNWATCHED).await;
+            Ok(None)
         }
     }
 }

@@ -14,6 +14,8 @@ mod prune;
 mod rbac;
 mod record;
 mod records;
+mod rights;
+mod secrets;
 mod several;
 mod undo;
 mod undo_facts;

@@ -393,9 +393,8 @@ fn a_full_quota_is_named_with_its_numbers() {
     let settled = |number: usize| {
         wait("the quota", || {
             let status = namespace.at(QUOTAS, "full").get().ok()["status"].clone();
-            (status["hard"]["count/configmaps"] == number.to_string()
-                && status["used"]["count/configmaps"] == namespace.items(CONFIGMAPS).len().to_string())
-            .then_some(())
+            let said = |which: &str| status[which]["count/configmaps"].as_str().and_then(|text| text.parse().ok());
+            (said("hard") == Some(number) && said("used") == Some(namespace.items(CONFIGMAPS).len())).then_some(())
         });
     };
     let mut quota = limit(there);

@@ -158,7 +158,7 @@ impl<'a> Dice<'a> {
         ];
         match self.below(9) {
             0 => Value::Null,
-            1 => Value::Bool(self.byte() % 2 == 0),
+            1 => Value::Bool(self.byte().is_multiple_of(2)),
             2 => serde_json::from_str(NUMBERS[self.below(NUMBERS.len())]).unwrap_or_default(),
             3 | 4 => Value::String(TEXTS[self.below(TEXTS.len())].to_string()),
             5 => Value::String(self.text()),
