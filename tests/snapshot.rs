@@ -104,7 +104,7 @@ proptest! {
     }
 }
 
-/// Without this a GitOps tool would prune the copy, or a replicator spread it (C51, C55, C65, C66).
+/// Without this a GitOps tool would prune the copy, or a replicator spread it (C51, C55, C65, C66) (C75).
 #[test]
 fn c65_c66_the_body_holds_our_own_keys_and_nothing_of_the_source() {
     // The source's metadata never reaches this function; the body is this, whole.

@@ -65,6 +65,22 @@ const JUDGING: [Rule; 6] = [
     ),
 ];
 
+/// Who else writes the workload. Objects of Argo CD and Flux are in namespaces of their own, so no rule here reaches them.
+const OTHERS: [Rule; 2] = [
+    rule(
+        "autoscaling",
+        "horizontalpodautoscalers",
+        &["list"],
+        "Whether an autoscaler changes the number of Pods is not said.",
+    ),
+    rule(
+        "autoscaling.k8s.io",
+        "verticalpodautoscalers",
+        &["list"],
+        "Whether an autoscaler changes what Pods ask for is not said.",
+    ),
+];
+
 /// Copies of ConfigMaps, made and used again.
 const COPYING: [Rule; 3] = [
     rule("", "configmaps", &["create"], "Nothing can be pinned: only where all is kept something can be done."),
@@ -101,18 +117,25 @@ const PRUNING: [Rule; 9] = [
     rule("", "configmaps", &["delete"], "Nothing is pruned."),
 ];
 
-const RESTORING: [Rule; 4] = [
-    rule("", "configmaps", &["list"], "There is no content to restore from."),
-    rule("", "configmaps", &["get"], "What is there now cannot be read: nothing is written."),
-    rule("", "configmaps", &["create", "patch"], "Nothing can be restored."),
-    rule("", "pods", &["list"], "Who else reads the ConfigMap is not known."),
+/// The same reads serve `history configmap/NAME`, which does not write.
+const RESTORING: [Rule; 9] = [
+    rule("", "configmaps", &["list"], "What is there, and what could be put back, cannot be read: there is no answer."),
+    rule("", "configmaps", &["get"], "Where the answer to the write is lost, what it did cannot be looked at."),
+    rule("", "configmaps", &["patch"], "Nothing can be restored: the dry run is denied, and nothing is written."),
+    rule("", "pods", &["list"], "Which running Pods read the ConfigMap is not known."),
+    rule("apps", "deployments", &["list"], "Which Deployments read it is not known."),
+    rule("apps", "statefulsets", &["list"], "Which StatefulSets read it is not known."),
+    rule("apps", "daemonsets", &["list"], "Which DaemonSets read it is not known."),
+    rule("batch", "cronjobs", &["list"], "Which CronJobs read it is not known."),
+    rule("batch", "jobs", &["list"], "Which Jobs read it is not known."),
 ];
 
 /// What a verb needs in the namespace that it works in.
 pub fn of(verb: Verb) -> Vec<Rule> {
     match verb {
-        Verb::History | Verb::Check | Verb::Diff => JUDGING.to_vec(),
-        Verb::Undo => [&JUDGING[..], &ROLLING_BACK, &COPYING].concat(),
+        Verb::History | Verb::Diff => JUDGING.to_vec(),
+        Verb::Check => [&JUDGING[..], &OTHERS].concat(),
+        Verb::Undo => [&JUDGING[..], &OTHERS, &ROLLING_BACK, &COPYING].concat(),
         Verb::Snapshot => [&JUDGING[..], &COPYING, &PRUNING].concat(),
         Verb::Restore => RESTORING.to_vec(),
     }

@@ -116,7 +116,9 @@ pub async fn create(
         }
     }
     if let Some(error) = refused {
-        voice.fail(&format!("refused: a snapshot could not be created: {error}"), &[]);
+        let line = format!("refused: a snapshot could not be created: {error}");
+        let snapshots: Vec<_> = savings.iter().map(|s| s.snapshot.clone()).collect();
+        voice.fail(&snapshot::without_values(&line, &snapshots), &[]);
         (saved.outcome, saved.exit_code) = ("refused", 3);
         return Ok(document(saved));
     }
@@ -162,11 +164,7 @@ fn line(saving: &Saving) -> SavedLine {
 }
 
 /// A dry run of each: a name that is taken by other content gets longer. The names of those that are there already.
-async fn settle_names(
-    cluster: &Cluster,
-    seen: &Observed,
-    savings: &mut [Saving],
-) -> Result<BTreeSet<String>, Failure> {
+async fn settle_names(cluster: &Cluster, seen: &Observed, savings: &mut [Saving]) -> Result<BTreeSet<String>, Failure> {
     let namespace = seen.workload.namespace();
     for digits in snapshot::LENGTHS {
         let answers = join_all(savings.iter().map(|s| writes::existing_or_new(cluster, namespace, &s.snapshot))).await;

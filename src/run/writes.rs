@@ -70,12 +70,7 @@ pub async fn ensure(
     }
 }
 
-async fn made(
-    cluster: &Cluster,
-    namespace: &str,
-    wanted: &snapshot::Snapshot,
-    there: bool,
-) -> Result<Made, Failure> {
+async fn made(cluster: &Cluster, namespace: &str, wanted: &snapshot::Snapshot, there: bool) -> Result<Made, Failure> {
     if there
         && let Some(object) = cluster.get(Resource::ConfigMaps, namespace, &wanted.name).await?
         && snapshot::serves(&object, wanted)

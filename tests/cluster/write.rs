@@ -22,7 +22,7 @@ async fn create(reply: Reply) -> WriteError {
     error
 }
 
-/// Otherwise Flux would take our fields for kubectl's and strip them, and nobody could tell who wrote.
+/// Otherwise Flux would take our fields for kubectl's and strip them, and nobody could tell who wrote (C26).
 #[tokio::test]
 async fn c26_writes_are_strict_name_their_manager_and_can_be_dry() {
     let ops = json!([{"op": "test", "path": "/metadata/uid", "value": "u"}]);

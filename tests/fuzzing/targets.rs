@@ -299,6 +299,7 @@ impl Voice for Silent {
     fn done(&mut self, _: &str) {}
     fn progress(&mut self, _: &str) {}
     fn warn(&mut self, _: &str) {}
+    fn note(&mut self, _: &str) {}
     fn fail(&mut self, _: &str, _: &[String]) {}
     fn phase(&mut self, _: Phase) {}
 }
@@ -319,6 +320,7 @@ fn every_verb(dump: Dump) {
             let numbers: Vec<u64> = document.revisions.iter().map(|r| r.number).take(5).collect();
             for revision in numbers.into_iter().map(Some).chain([None]) {
                 let _ = run::check::run(&scene, target, revision, now).await;
+                let _ = run::diff::run(&scene, target, revision, None, true, now).await;
                 for config in [Config::Auto, Config::Pin, Config::Live] {
                     let request = Request {
                         revision,
@@ -326,6 +328,8 @@ fn every_verb(dump: Dump) {
                         dry_run: DryRun::Client,
                         wait: false,
                         timeout: None,
+                        settle: None,
+                        allow_managed: false,
                         typed: Vec::new(),
                         words: vec!["web".into()],
                     };
