@@ -694,6 +694,16 @@ fn the_trial_pod_is_the_new_template_and_no_more() {
     assert!(pod["metadata"]["generateName"].as_str().unwrap().len() <= 248);
 }
 
+/// Found by fuzzing: without this a file with a workload of another shape would end the program.
+#[test]
+fn a_workload_of_another_shape_ends_no_plan() {
+    let mut plan = changed().plan(1, &auto());
+    let odd = Object(json!({"kind": "Deployment", "metadata": {"name": "web"}, "spec": "text"}));
+    assert_eq!(patch::manifest(&odd, &plan)["spec"], json!("text"));
+    plan.template["metadata"] = json!("text");
+    assert_eq!(patch::trial_pod(&odd, &plan)["metadata"]["generateName"], json!("web-trial-"));
+}
+
 #[test]
 fn the_manifest_is_the_workload_without_what_the_server_made() {
     let mut scene = changed();
