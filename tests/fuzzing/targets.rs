@@ -15,7 +15,7 @@ use saferollback::core::recovery::Grade;
 use saferollback::core::references;
 use saferollback::core::report::Document;
 use saferollback::core::workload::{Kind, Target};
-use saferollback::run::undo::{DryRun, Request};
+use saferollback::run::undo::{Asked, DryRun, Request};
 use saferollback::run::{self, Failure, Phase, Scene, Source, Voice};
 use serde_json::{Map, Value, json};
 
@@ -293,7 +293,8 @@ struct Silent;
 
 impl Voice for Silent {
     fn plan(&mut self, _: &Document, _: &Plan) {}
-    fn confirm(&mut self) -> Result<bool, Failure> {
+    fn plans(&mut self, _: &[(Document, Plan)]) {}
+    fn confirm(&mut self, _: &str) -> Result<bool, Failure> {
         Ok(false)
     }
     fn done(&mut self, _: &str) {}
@@ -323,7 +324,7 @@ fn every_verb(dump: Dump) {
                 let _ = run::diff::run(&scene, target, revision, None, true, now).await;
                 for config in [Config::Auto, Config::Pin, Config::Live] {
                     let request = Request {
-                        revision,
+                        revision: revision.map_or(Asked::Previous, Asked::Number),
                         rules: Rules { config, require: Grade::Likely, ..Rules::default() },
                         dry_run: DryRun::Client,
                         wait: false,
