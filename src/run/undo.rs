@@ -587,10 +587,7 @@ impl Run<'_> {
     }
 
     /// After the last new Pod: what was kept must still be what was planned, and each new Pod must name what was pinned.
-    async fn started_well(
-        &self,
-        cluster: &Cluster,
-    ) -> Result<Result<Option<String>, String>, Failure> {
+    async fn started_well(&self, cluster: &Cluster) -> Result<Result<Option<String>, String>, Failure> {
         if let Some(which) = self.moved(cluster).await? {
             return Ok(Err(format!("configuration moved: {which} was written while Pods started")));
         }
