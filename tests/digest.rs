@@ -86,7 +86,7 @@ fn a_digest_reads_back_what_it_prints() {
     }
 }
 
-/// A generated file with wrapped base64 would count as an edit (kubernetes-sigs/kubectl-validate#172).
+/// A generated file with wrapped base64 would count as an edit (kubernetes-sigs/kubectl-validate#172) (C56).
 #[test]
 fn white_space_in_base64_is_no_content() {
     let wrapped = content(json!({"binaryData": {"b": "//4A\nAQ==\n"}}));
@@ -96,7 +96,7 @@ fn white_space_in_base64_is_no_content() {
     assert_eq!(content(json!({"binaryData": {"b": "QR=="}})).binary["b"], *b"A");
 }
 
-/// An unreadable file would pass for empty content, and the message would leak what it could not read.
+/// An unreadable file would pass for empty content, and the message would leak what it could not read (C56).
 #[test]
 fn unreadable_content_is_an_error_that_names_the_key_only() {
     let error = |object| Content::from_object(&Object(object)).unwrap_err();
@@ -143,7 +143,7 @@ fn secret_data_is_decoded() {
     assert!(Content::from_secret(&Object(json!({"kind": "ConfigMap"}))).is_err());
 }
 
-/// An edit of a key that no container reads would stop a rollback.
+/// An edit of a key that no container reads would stop a rollback (C40).
 #[test]
 fn only_consumed_keys_count() {
     let before = content(json!({"data": {"A": "1", "B": "1"}, "binaryData": {"c": "AA=="}}));
@@ -170,7 +170,7 @@ fn removed_and_added_keys_differ() {
     }
 }
 
-/// A generator that moves a key to binaryData leaves a volume's files alone and empties an environment.
+/// A generator that moves a key to binaryData leaves a volume's files alone and empties an environment (C55).
 #[test]
 fn a_key_moved_to_binary_data_is_the_same_file_and_a_lost_variable() {
     let text = content(json!({"data": {"k": "abc"}}));
@@ -183,7 +183,7 @@ fn a_key_moved_to_binary_data_is_the_same_file_and_a_lost_variable() {
     assert!(volume(json!({}), json!({"items": [{"key": "k", "path": "p"}]})).missing_keys(&moved).is_empty());
 }
 
-/// A Pod that cannot start would be called startable, or one that can would be refused.
+/// A Pod that cannot start would be called startable, or one that can would be refused (C38).
 #[test]
 fn missing_keys_are_those_that_stop_a_pod() {
     let held = content(json!({"data": {"A": "1"}}));
@@ -300,4 +300,33 @@ fn ordinary_names_are_not_generated() {
         assert!(!looks_generated(name), "{name}");
         assert_eq!(recomputes(name, &Content::default(), true), None, "{name}");
     }
+}
+
+/// A key that some servers pass over as a variable would not count, and a snapshot would lack it (C43).
+#[test]
+fn keys_that_are_odd_names_for_variables_count_like_any_other() {
+    use saferollback::core::observed::Origin;
+    use saferollback::core::recovery::{Candidate, Grade};
+    let template =
+        json!({"spec": {"containers": [{"name": "app", "envFrom": [{"configMapRef": {"name": "settings"}}]}]}});
+    let reference = saferollback::core::references::extract(&template).references.remove(0);
+    let read = |data: Value| Content::from_object(&Object(json!({"data": data}))).unwrap();
+    let all = read(json!({"OK": "1", "my.key": "1", "my-key": "1", "1ABC": "1"}));
+    for key in ["OK", "my.key", "my-key", "1ABC"] {
+        let mut other = all.clone();
+        other.data.insert(key.into(), b"2".to_vec());
+        assert_eq!(reference.differing_keys(&all, &other), [key]);
+        assert!(reference.missing_keys(&all).is_empty());
+    }
+    let candidate = Candidate {
+        digest: all.digest(),
+        content: all.clone(),
+        origin: Origin::Live,
+        source_uid: String::new(),
+        from: None,
+        until: None,
+        grade: Grade::Proof,
+    };
+    let snapshot = saferollback::core::snapshot::of("shop", "settings", &candidate, 16);
+    assert_eq!(snapshot.body["data"].as_object().unwrap().len(), 4, "{:#}", snapshot.body);
 }

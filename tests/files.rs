@@ -1,5 +1,6 @@
 //! Rules about the files of this repository: none forgotten, nothing in them that has no place there.
 
+use crate::cases;
 use crate::support::product::root;
 use crate::support::rust::{self, Token};
 use std::collections::BTreeSet;
@@ -52,7 +53,9 @@ fn every_test_file_is_part_of_the_binary() {
     let there: BTreeSet<PathBuf> =
         files().into_iter().filter(|f| below_root(f).starts_with("tests/") && ends(f, "rs")).collect();
     // Programs of their own, built by the scripts beside them.
-    let own = |file: &&PathBuf| ["tests/bench/", "tests/node/app/"].iter().any(|dir| below_root(file).starts_with(dir));
+    let own = |file: &&PathBuf| {
+        ["tests/bench/", "tests/fuzzing/led/", "tests/node/app/"].iter().any(|dir| below_root(file).starts_with(dir))
+    };
     let forgotten: Vec<&PathBuf> = there.difference(&reached).filter(|file| !own(file)).collect();
     assert!(forgotten.is_empty(), "declare them in tests/main.rs or their mod.rs: {forgotten:#?}");
 }
@@ -166,7 +169,10 @@ const FORBIDDEN: [(&str, &str, &str); 9] = [
 ];
 
 /// FILE, word, and why it is right there.
-const ALLOWED: [(&str, &str, &str); 1] = [("Cargo.lock", "crates.", "cargo writes the registry's index into it")];
+const ALLOWED: [(&str, &str, &str); 2] = [
+    ("Cargo.lock", "crates.", "cargo writes the registry's index into it"),
+    ("tests/fuzzing/led/Cargo.lock", "crates.", "the same"),
+];
 
 /// Otherwise the repository would work, or make sense, on one machine only.
 #[test]
@@ -185,19 +191,23 @@ fn no_file_names_a_registry_or_a_machine() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// `C12` and its like: a case of a list that a reader does not have. Upstream issues may be cited, ours say nothing.
-fn case_numbers(text: &str) -> Vec<&str> {
+/// `C12` and its like: a case.
+pub fn case_numbers(text: &str) -> Vec<&str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric());
     let is_case = |digits: &str| (1..=3).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
     words.filter(|word| word.strip_prefix('C').is_some_and(is_case)).collect()
 }
 
-/// Otherwise a comment would lean on a page that is not here.
+/// Otherwise a comment would lean on a page that is not here: tests cite cases of tests/cases.tsv, all else cites none.
 #[test]
 fn comments_need_no_other_page() {
-    let here = root().join(file!());
-    for file in files().into_iter().filter(|f| (ends(f, "rs") || ends(f, "md")) && *f != here) {
-        assert_eq!(case_numbers(&read(&file)), [""; 0], "{}", file.display());
+    let here = [root().join(file!()), root().join("tests/cases.rs")];
+    let known = cases::numbers();
+    for file in files().into_iter().filter(|f| (ends(f, "rs") || ends(f, "md")) && !here.contains(f)) {
+        let test = below_root(&file).starts_with("tests/");
+        let text = read(&file);
+        let unknown: Vec<&str> = case_numbers(&text).into_iter().filter(|n| !(test && known.contains(*n))).collect();
+        assert_eq!(unknown, [""; 0], "{}", file.display());
     }
     assert_eq!(case_numbers("see C7 (and C123): C, C1234, XC12, 0xC1"), ["C7", "C123"]);
 }
@@ -257,7 +267,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The file that holds the module `steps` of the test binary.
-fn module_file(steps: &[&str]) -> Option<PathBuf> {
+pub fn module_file(steps: &[&str]) -> Option<PathBuf> {
     let path = root().join("tests").join(steps.iter().collect::<PathBuf>());
     [path.with_extension("rs"), path.join("mod.rs")].into_iter().find(|p| p.is_file())
 }

@@ -39,6 +39,7 @@ fn reused() -> Scene {
     scene
 }
 
+/// Without this a number that a person remembers would lead to another revision (C01).
 #[test]
 fn c01_a_reused_replica_set_keeps_its_former_numbers() {
     let scene = reused();
@@ -56,6 +57,7 @@ fn c01_a_reused_replica_set_keeps_its_former_numbers() {
     );
 }
 
+/// Without this one odd entry would cost all former numbers (C01).
 #[test]
 fn c01_former_numbers_are_a_list_of_any_spelling() {
     let mut scene = scene("v1", &[(9, "v1")]);
@@ -63,6 +65,7 @@ fn c01_former_numbers_are_a_list_of_any_spelling() {
     assert_eq!(scene.history().revisions[0].former, [1, 3, 5]);
 }
 
+/// Without this a reused ReplicaSet would be passed over because it is old (C02).
 #[test]
 fn c02_previous_goes_by_number_never_by_age() {
     // Revision 4 has the oldest ReplicaSet.
@@ -85,6 +88,7 @@ fn c02_previous_goes_by_number_never_by_age() {
     assert_eq!(previous(&twin), Ok(1));
 }
 
+/// Without this the tenth revision would come before the second (C03).
 #[test]
 fn c03_ten_comes_after_nine() {
     let scene = self::scene("v11", &[(10, "v10"), (11, "v11"), (8, "v8"), (9, "v9")]);
@@ -92,6 +96,7 @@ fn c03_ten_comes_after_nine() {
     assert_eq!(previous(&scene), Ok(10));
 }
 
+/// Without this a wrong number would be answered without those that are there (C05).
 #[test]
 fn c05_a_revision_that_is_not_there() {
     let scene = self::scene("v2", &[(1, "v1"), (2, "v2")]);
@@ -101,6 +106,7 @@ fn c05_a_revision_that_is_not_there() {
     assert_eq!(choose(&scene, 0), Ok(1), "0 is the previous one, as for kubectl");
 }
 
+/// Without this a first rollout and a history that is kept at none would be one answer (C06).
 #[test]
 fn c06_nothing_to_go_back_to() {
     let mut scene = self::scene("v1", &[(1, "v1")]);
@@ -112,6 +118,7 @@ fn c06_nothing_to_go_back_to() {
     assert!(matches!(previous(&scene), Err(NoSuchRevision::Unclear { .. })));
 }
 
+/// Without this "previous" could be the same template again (C08).
 #[test]
 fn c08_twins_are_one_template() {
     // Two ReplicaSets hold one template; the one with the Deployment's number is current, and neither is "previous".
@@ -126,6 +133,7 @@ fn c08_twins_are_one_template() {
     assert_eq!(previous(&only_twins), Err(NoSuchRevision::First));
 }
 
+/// Without this the wrong one of two equal ReplicaSets would be called current (C08).
 #[test]
 fn twins_go_by_the_deployments_number() {
     let mut scene = self::scene("v1", &[(4, "v1"), (6, "v1")]);
@@ -133,6 +141,7 @@ fn twins_go_by_the_deployments_number() {
     assert_eq!(scene.history().current().map(|r| r.number), Some(4));
 }
 
+/// Without this the leftover of a deleted namesake would be a revision (C10).
 #[test]
 fn c10_orphans_are_no_targets() {
     let mut scene = self::scene("v2", &[(1, "v1"), (2, "v2"), (3, "v3"), (4, "v4"), (5, "v5")]);
@@ -157,6 +166,7 @@ fn c10_orphans_are_no_targets() {
     assert_eq!(scene.history().unnumbered.len(), 2);
 }
 
+/// Without this two revisions with one text would be taken for one (C11).
 #[test]
 fn c11_a_change_cause_is_text() {
     let mut scene = self::scene("v2", &[(1, "v1"), (2, "v2")]);
@@ -171,6 +181,7 @@ fn c11_a_change_cause_is_text() {
     assert_eq!(previous(&scene), Ok(1));
 }
 
+/// Without this an edit that waits would be taken for what runs (C12).
 #[test]
 fn c12_a_paused_edit_is_pending() {
     let mut scene = self::scene("v3", &[(1, "v1"), (2, "v2")]);
@@ -208,6 +219,7 @@ fn left(scene: &mut Scene, from: u64, to: u64) {
     set(&mut scene.workload, "/metadata/annotations/saferollback.dev~1rolled-back", json!(text));
 }
 
+/// Without this a repeat would return to what was just left (C31).
 #[test]
 fn c31_a_plain_repeat_of_our_undo_is_not_clear() {
     // 9 is bad; our undo went from 9 to 8, whose ReplicaSet is now 10. "Previous" would be 9 again.
@@ -222,6 +234,7 @@ fn c31_a_plain_repeat_of_our_undo_is_not_clear() {
     assert_eq!(scene.history().trail, None);
 }
 
+/// Without this a reused ReplicaSet would be dated by its creation (C61).
 #[test]
 fn retirement_is_the_birth_of_the_next_number_where_that_is_known() {
     let scene = self::scene("v3", &[(1, "v1"), (2, "v2"), (3, "v3")]);
@@ -276,6 +289,7 @@ fn sets() -> impl Strategy<Value = Vec<Value>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
+    /// Without this the answer would depend on the order in which the server lists (C03).
     #[test]
     fn law_the_order_of_the_answer_never_matters(sets in sets(), seed in any::<u64>(), number in 0..12u64) {
         let mut scene = Scene::of(image(env_from(), "v1"));

@@ -107,6 +107,7 @@ proptest! {
     }
 
     /// Whatever pinning changes beside the names is a change that nobody asked for, in the middle of an incident.
+    /// (C21, C40)
     #[test]
     fn pinning_replaces_planted_names_and_no_other_byte(plan in plan(), rename in rename()) {
         let (template, truth) = write(&plan, &Rename::new());

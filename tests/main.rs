@@ -2,6 +2,7 @@
 
 #![allow(clippy::type_complexity, reason = "tables of cases")]
 
+mod cases;
 mod cli;
 mod cluster;
 mod contents;
@@ -11,6 +12,7 @@ mod digest;
 mod domain;
 mod faults;
 mod files;
+mod fuzzing;
 mod histories;
 mod history;
 mod laws;

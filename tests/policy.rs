@@ -10,6 +10,7 @@ use saferollback::core::patch;
 use saferollback::core::plan::Plan;
 use saferollback::core::policy::{Action, Code, Config, Given, Rules, decide};
 use saferollback::core::recovery::{Candidate, Grade};
+use saferollback::core::verdict::Verdict;
 use serde_json::{Value, json};
 
 use crate::verdict::scene::*;
@@ -164,6 +165,7 @@ fn a_pin_names_the_snapshot_and_changes_nothing_else() {
     assert_eq!(held, [b"1".to_vec(), b"2".to_vec()], "what revision 1 read, not what is live");
 }
 
+/// Without this a credential that was rotated away would come back (C50).
 #[test]
 fn trust_bundles_are_kept_and_secrets_never_pinned() {
     let named = |change: fn(&mut Value)| {
@@ -382,6 +384,7 @@ fn rule_25_a_pin_may_push_revisions_out_of_the_history() {
     assert_eq!(falls(json!(1), Config::Auto), Vec::<u64>::new(), "no pin, no new revision");
 }
 
+/// Without this there would be a rollout for nothing (C30).
 #[test]
 fn c30_already_there_is_nothing_to_do() {
     let scene = same();
@@ -533,6 +536,7 @@ fn a_bound_snapshot_that_was_deleted_is_made_again() {
     assert!(plan.falls_out.is_empty());
 }
 
+/// Without this an undo would wait for what cannot come (C28).
 #[test]
 fn c28_paused_and_terminating_workloads_are_refused_before_anything_else() {
     let codes = |change: fn(&mut Value)| {
@@ -570,6 +574,23 @@ fn a_taken_name_is_made_longer_everywhere() {
     assert_eq!(plan.template["spec"]["containers"][0]["envFrom"][0]["configMapRef"]["name"], json!(name));
 }
 
+/// Without this a revision that lost its `optional` would be called startable, since a later one has it (C45).
+#[test]
+fn the_flag_of_the_revision_itself_decides() {
+    let mut scene = Scene::retired(env_from());
+    scene.objects.clear();
+    for template in [&mut scene.sets[1]["spec"]["template"], &mut scene.workload["spec"]["template"]] {
+        set(template, "/spec/containers/0/envFrom/0/configMapRef/optional", json!(true));
+    }
+    for pod in &mut scene.pods {
+        set(pod, "/spec/containers/0/envFrom/0/configMapRef/optional", json!(true));
+    }
+    assert_eq!((scene.verdict(1), scene.verdict(2)), (Verdict::Missing, Verdict::Unknown));
+    let plan = scene.plan(1, &auto());
+    assert!(plan.refused());
+    assert!(plan.refusals.iter().any(|r| r.verdict == Some(Verdict::Missing)), "{:?}", plan.refusals);
+}
+
 // ---- the patch -------------------------------------------------------------------------------------------------
 
 fn ops(scene: &Scene, plan: &Plan) -> Vec<(String, String, Value)> {
@@ -579,6 +600,7 @@ fn ops(scene: &Scene, plan: &Plan) -> Vec<(String, String, Value)> {
     patch.as_array().unwrap().iter().map(op).collect()
 }
 
+/// Without this the patch could overwrite what changed, or merge where it must replace (C18).
 #[test]
 fn rule_20_the_preconditions_are_all_that_an_undo_rests_on() {
     let scene = changed();
@@ -648,6 +670,7 @@ fn rule_21_our_annotation_names_the_template_it_is_valid_for() {
     assert_eq!(cause, &json!("kubectl saferollback undo: revision 2 to revision 1"));
 }
 
+/// Without this a copied label would make a ReplicaSet more with every undo (C19, C32).
 #[test]
 fn c19_no_hash_label_and_no_deployment_annotation_is_written() {
     let scene = same();
@@ -671,6 +694,16 @@ fn the_trial_pod_is_the_new_template_and_no_more() {
     assert!(pod["metadata"]["generateName"].as_str().unwrap().len() <= 248);
 }
 
+/// Found by fuzzing: without this a file with a workload of another shape would end the program.
+#[test]
+fn a_workload_of_another_shape_ends_no_plan() {
+    let mut plan = changed().plan(1, &auto());
+    let odd = Object(json!({"kind": "Deployment", "metadata": {"name": "web"}, "spec": "text"}));
+    assert_eq!(patch::manifest(&odd, &plan)["spec"], json!("text"));
+    plan.template["metadata"] = json!("text");
+    assert_eq!(patch::trial_pod(&odd, &plan)["metadata"]["generateName"], json!("web-trial-"));
+}
+
 #[test]
 fn the_manifest_is_the_workload_without_what_the_server_made() {
     let mut scene = changed();
@@ -684,6 +717,7 @@ fn the_manifest_is_the_workload_without_what_the_server_made() {
     assert!(manifest.get("status").is_none());
 }
 
+/// Without this everybody else who reads the ConfigMap would be rolled back too (C36).
 #[test]
 fn c36_no_request_ever_names_the_original() {
     let scene = changed();

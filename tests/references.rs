@@ -61,7 +61,7 @@ fn key_references() {
     }
 }
 
-/// envFrom asks for the object and for no key of it.
+/// envFrom asks for the object and for no key of it (C42).
 #[test]
 fn environment_sources() {
     for (field, kind) in [("configMapRef", Kind::ConfigMap), ("secretRef", Kind::Secret)] {
@@ -89,7 +89,7 @@ fn volumes() {
     }
 }
 
-/// stakater/Reloader#141: exactly three, at their own index; tokens are not configuration.
+/// stakater/Reloader#141: exactly three, at their own index; tokens are not configuration (C40).
 #[test]
 fn projected_sources() {
     let sources = json!([
@@ -119,7 +119,7 @@ fn projected_sources() {
     assert!(found.not_traced.is_empty());
 }
 
-/// Row 9. A missing pull secret does not stop a Pod, and a pinned one is a credential that was rotated away.
+/// Row 9. A missing pull secret does not stop a Pod, and a pinned one is a credential that was rotated away (C46).
 #[test]
 fn image_pull_secrets() {
     let found = extract(&json!({"spec": {"imagePullSecrets": [{"name": "registry"}, {}], "containers": []}}));
@@ -144,7 +144,7 @@ fn csi_volumes() {
     assert!(found.not_traced[0].what.contains("azure-kv"));
 }
 
-/// Row 12. Old drivers keep their fields in the API; a required Secret must be seen even where nobody mounts it.
+/// Row 12. Old drivers keep their fields in the API; a required Secret must be seen even where nobody mounts it (C46).
 #[test]
 fn driver_secrets() {
     for driver in ["cephfs", "cinder", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos"] {
@@ -275,7 +275,7 @@ fn nameless_sources_are_not_references() {
     );
 }
 
-/// kubernetes/kubernetes#50345: one volume, one frozen reader and one that is refreshed.
+/// kubernetes/kubernetes#50345: one volume, one frozen reader and one that is refreshed (C48).
 #[test]
 fn each_container_reads_a_volume_in_its_own_way() {
     let volume = json!({"name": "v", "configMap": {"name": "settings"}});
@@ -366,7 +366,7 @@ fn unmounted_volumes_must_exist_and_are_not_read() {
     assert_eq!(one.required_keys(), ["k"]);
 }
 
-/// Init containers and sidecars (init containers that stay) read too; Wave overlooks them.
+/// Init containers and sidecars (init containers that stay) read too; Wave overlooks them (C46).
 #[test]
 fn init_containers_and_sidecars() {
     let reader = |name| {
@@ -394,7 +394,7 @@ fn init_containers_and_sidecars() {
     );
 }
 
-/// Every way to write a reference, for both kinds, in one template: each found once, each at its place.
+/// Every way to write a reference, for both kinds, in one template: each found once, each at its place (C46).
 #[test]
 fn all_forms_together() {
     let container = |p: &str| {
@@ -479,6 +479,7 @@ fn names(pairs: &[(&str, &str)]) -> std::collections::BTreeMap<(Kind, String), S
 
 /// Order, duplicates, prefixes, numbers and fields that nobody knows survive as text
 /// (kubernetes/kubernetes#58477, openkruise/rollouts#335). A round trip through typed structs fails here.
+/// (C20, C41, C42)
 #[test]
 fn pinning_changes_names_and_not_one_byte_more() {
     let text = concat!(
@@ -516,7 +517,7 @@ fn names_may_swap() {
     assert_eq!(found, ["b", "a"]);
 }
 
-/// rancher/rancher#39103: the hash label goes, every other label stays where it was.
+/// rancher/rancher#39103: the hash label goes, every other label stays where it was (C19).
 #[test]
 fn only_the_hash_label_is_stripped() {
     let text = r#"{"metadata":{"labels":{"pod-template-hash":"abc","app":"web","z":"1","tier":"x"}},"spec":{"pod-template-hash":"kept"}}"#;
@@ -526,7 +527,7 @@ fn only_the_hash_label_is_stripped() {
     assert_eq!(strip_hash(&json!({"metadata": {"labels": null}})), json!({"metadata": {"labels": null}}));
 }
 
-/// kubernetes/kubernetes#61639: a needless rollout, or an undo that silently does nothing.
+/// kubernetes/kubernetes#61639: a needless rollout, or an undo that silently does nothing (C30).
 #[test]
 fn templates_are_compared_as_kubernetes_does() {
     let base = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app"}]}});

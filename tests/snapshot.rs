@@ -43,6 +43,7 @@ fn is_subdomain(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(label)
 }
 
+/// Without this two long names would share a snapshot after the cut (C67).
 #[test]
 fn c67_long_names_stay_names_and_stay_apart() {
     let content = content("x");
@@ -69,6 +70,7 @@ fn c67_long_names_stay_names_and_stay_apart() {
     assert!(snapshot::name(&fits, &content, 16).starts_with(&format!("{fits}-sr-")));
 }
 
+/// Without this a kubelet could serve other bytes under a name of ours (C68).
 #[test]
 fn c68_one_name_is_one_content() {
     assert_ne!(made(content("1")).name, made(content("2")).name);
@@ -83,6 +85,7 @@ fn c68_one_name_is_one_content() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
+    /// Without this some name would be refused by the server (C67).
     #[test]
     fn law_names_are_valid_and_hold_the_content(
         labels in proptest::collection::vec("[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", 1..6),
@@ -101,6 +104,7 @@ proptest! {
     }
 }
 
+/// Without this a GitOps tool would prune the copy, or a replicator spread it (C51, C55, C65, C66) (C75).
 #[test]
 fn c65_c66_the_body_holds_our_own_keys_and_nothing_of_the_source() {
     // The source's metadata never reaches this function; the body is this, whole.
@@ -141,6 +145,7 @@ fn an_empty_content_has_no_maps_and_is_still_whole() {
     assert_eq!(Content::from_object(&Object(made.body)).unwrap(), Content::default());
 }
 
+/// Without this a long name would make a label that the server refuses (C67).
 #[test]
 fn labels_stay_within_their_63_characters() {
     // the long name is in an annotation, never in a label.
@@ -182,4 +187,19 @@ fn rule_26_an_existing_object_serves_only_if_it_is_the_same_immutable_and_ours()
     for (what, change) in spoilt {
         assert!(!serves(change), "{what}");
     }
+}
+
+/// Without this the words of who denies a snapshot could print what it holds (C106).
+#[test]
+fn a_denial_is_quoted_without_the_values() {
+    let content = Content {
+        data: [("A".to_string(), b"first line\nsecond: a secret\n".to_vec()), ("B".to_string(), b"true".to_vec())]
+            .into(),
+        binary: [("c".to_string(), vec![0xff, 0xfe])].into(),
+    };
+    let snapshots = [made(content)];
+    let text = "denied: 'first line\nsecond: a secret\n', and second: a secret again; B is true";
+    let quoted = snapshot::without_values(text, &snapshots);
+    assert_eq!(quoted, "denied: '<value>\n', and <value> again; B is true");
+    assert_eq!(snapshot::without_values("exceeded quota: full", &snapshots), "exceeded quota: full");
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cluster::kubeconfig::ConnectionFlags;
+use crate::core::rights;
 
 /// Rollbacks whose configuration is known.
 ///
@@ -100,6 +101,9 @@ pub enum Verb {
     /// Save configuration as immutable snapshots
     #[command(subcommand)]
     Snapshot(Snapshot),
+    /// Print the Role that a verb needs, and what is lost without each rule
+    #[command(after_help = "Examples:\n  kubectl saferollback rbac --for undo -n shop | kubectl apply -f -")]
+    Rbac(Rbac),
     /// Print the version
     Version,
 }
@@ -213,6 +217,45 @@ pub enum Config {
 pub enum Require {
     Likely,
     Proof,
+}
+
+#[derive(Args, Debug)]
+pub struct Rbac {
+    /// The verb that somebody shall be able to use
+    #[arg(long = "for", value_name = "VERB", value_enum)]
+    pub verb: For,
+    /// The format
+    #[arg(short, long, value_enum, default_value = "yaml")]
+    pub output: Manifest,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum For {
+    History,
+    Check,
+    Undo,
+    Diff,
+    Snapshot,
+    Restore,
+}
+
+impl For {
+    pub fn verb(self) -> rights::Verb {
+        match self {
+            For::History => rights::Verb::History,
+            For::Check => rights::Verb::Check,
+            For::Undo => rights::Verb::Undo,
+            For::Diff => rights::Verb::Diff,
+            For::Snapshot => rights::Verb::Snapshot,
+            For::Restore => rights::Verb::Restore,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Manifest {
+    Yaml,
+    Json,
 }
 
 #[derive(Args, Debug, Clone)]

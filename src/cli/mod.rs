@@ -6,6 +6,7 @@ mod contents;
 mod diff;
 mod error;
 mod history;
+mod rbac;
 mod restore;
 mod screen;
 mod snapshot;
@@ -23,7 +24,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::cli::args::{Cli, Connection, Output, Verb};
-use crate::cli::screen::escape;
+use crate::cli::screen::{escape, harmless};
 use crate::cli::ui::{Progress, Speaker};
 use crate::cluster::Notice;
 use crate::cluster::offline::Dump;
@@ -154,6 +155,16 @@ async fn verb(cli: &Cli) -> Result<u8, Failure> {
             Ok(0)
         }
         Verb::Snapshot(args::Snapshot::Prune(args)) => snapshot_prune(cli, args).await,
+        Verb::Rbac(args) => {
+            let namespace = cli.connection.namespace.as_deref();
+            let verb = args.verb.verb();
+            if args.output == args::Manifest::Json {
+                print(&rbac::role(verb, namespace), Output::Json)?;
+            } else {
+                ui::out(&rbac::yaml(verb, namespace).map_err(Failure::Given)?);
+            }
+            Ok(0)
+        }
     }
 }
 
@@ -385,7 +396,7 @@ fn warnings(document: &Document) {
 fn print(document: &impl serde::Serialize, output: Output) -> Result<(), Failure> {
     let wrong = |error: serde_json::Error| Failure::Given(format!("cannot print the report: {error}"));
     if output == Output::Json {
-        ui::out(&format!("{}\n", serde_json::to_string_pretty(document).map_err(wrong)?));
+        ui::out(&format!("{}\n", harmless(&serde_json::to_string_pretty(document).map_err(wrong)?)));
         return Ok(());
     }
     let text = serde_json::to_string(document).map_err(wrong)?;

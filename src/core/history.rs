@@ -116,6 +116,17 @@ impl History {
         self.revisions.iter().map(|r| r.number).collect()
     }
 
+    /// Numbers of revisions that hold one template (argoproj/argo-rollouts#4755): two names for one thing.
+    pub fn twins(&self) -> Vec<Vec<u64>> {
+        let mut alike: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        for revision in &self.revisions {
+            alike.entry(template_digest(&revision.template)).or_default().push(revision.number);
+        }
+        let mut twins: Vec<Vec<u64>> = alike.into_values().filter(|numbers| numbers.len() > 1).collect();
+        twins.sort();
+        twins
+    }
+
     /// The revision that has, or before its reuse had, this number. A former number is never taken silently for
     /// another revision: only for the current one, where asking for it means "nothing to do" (`undo` says so).
     pub fn find(&self, asked: u64) -> Result<&Revision, NoSuchRevision> {

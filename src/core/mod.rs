@@ -1,5 +1,6 @@
 //! Decisions: pure functions from objects to facts, verdicts and plans. No I/O, no clock, no printing.
 
+pub mod apply;
 pub mod changes;
 pub mod content_name;
 pub mod contents;
@@ -25,6 +26,7 @@ pub mod recovery;
 pub mod references;
 pub mod report;
 pub mod restore;
+pub mod rights;
 pub mod rollout;
 pub mod sheet;
 pub mod snapshot;

@@ -40,7 +40,8 @@ pub fn workload(read: &Object, plan: &Plan) -> Value {
 
 /// A Pod of the new template, for a dry run: quota and Pod security are only asked when a Pod is created.
 pub fn trial_pod(read: &Object, plan: &Plan) -> Value {
-    let mut metadata = plan.template.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    let metadata = plan.template.get("metadata").filter(|metadata| metadata.is_object());
+    let mut metadata = metadata.cloned().unwrap_or_else(|| json!({}));
     metadata["generateName"] = json!(format!("{}-trial-", read.name().chars().take(200).collect::<String>()));
     metadata["namespace"] = json!(read.namespace());
     json!({
@@ -54,7 +55,9 @@ pub fn trial_pod(read: &Object, plan: &Plan) -> Value {
 /// The pinned workload as an object to apply: what GitOps sources and offline use need.
 pub fn manifest(read: &Object, plan: &Plan) -> Value {
     let mut object = read.0.clone();
-    object["spec"]["template"] = plan.template.clone();
+    if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.insert("template".into(), plan.template.clone());
+    }
     if let Some(map) = object.as_object_mut() {
         map.shift_remove("status");
     }

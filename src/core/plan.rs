@@ -11,6 +11,7 @@ use crate::core::owners::{self, Owners};
 use crate::core::pin;
 use crate::core::policy::{self, Action, Code, Config, Decision, Rules};
 use crate::core::readers;
+use crate::core::reads;
 use crate::core::record::Held;
 use crate::core::recovery::Grade;
 use crate::core::references::{self, Kind, Pinnable, Reference};
@@ -24,6 +25,8 @@ pub use crate::core::judged::{Judged, PodState, judge};
 pub struct PodsPlanned {
     pub start: usize,
     pub stay: usize,
+    /// One that stays has not started yet: it still has to read what it names.
+    pub stay_unstarted: bool,
     pub stay_ready: usize,
     pub go: usize,
     pub go_target: usize,
@@ -92,8 +95,11 @@ pub fn make(seen: &Observed, history: &History, target: Judged, rules: &Rules) -
 
     // Whether Pods start decides what `live` may keep; a pin always starts them.
     let unpinned = pods_planned(seen, &target, Some(&target.revision));
-    let mut decisions: Vec<Decision> =
-        target.references.iter().map(|j| policy::decide(j, rules, unpinned.start > 0)).collect();
+    let mut decisions: Vec<Decision> = target
+        .references
+        .iter()
+        .map(|j| policy::decide(j, rules, unpinned.start > 0 || unpinned.stay_unstarted))
+        .collect();
     // Already at the template, and what it names is good. Where it is not, "nothing to do" would be false comfort.
     let all_kept = decisions.iter().all(|d| matches!(d.action, Action::Keep));
     let nothing_to_do = nothing_to_do || (all_kept && pin::same(&wanted, &live));
@@ -259,6 +265,7 @@ fn pods_planned(seen: &Observed, target: &Judged, landing: Option<&Revision>) ->
         if landing.is_some_and(|r| owned(pod, r)) && stay < replicas {
             stay += 1;
             planned.stay_ready += usize::from(ready);
+            planned.stay_unstarted |= !ready && reads::starts(pod).is_empty();
         } else if owned(pod, &target.revision) {
             planned.go_target += 1;
             planned.go_target_ready += usize::from(ready);

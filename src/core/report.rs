@@ -448,8 +448,16 @@ fn warnings(seen: &Observed, history: &History) -> Vec<String> {
         }
         Err(words) => warnings.push(format!("records of earlier runs could not be read: {words}")),
     }
-    if seen.workload.int_at("/spec/revisionHistoryLimit") == Some(0) {
-        warnings.push("revisionHistoryLimit is 0: Kubernetes keeps no earlier revision to go back to".into());
+    match seen.workload.int_at("/spec/revisionHistoryLimit") {
+        Some(0) => {
+            warnings.push("revisionHistoryLimit is 0: Kubernetes keeps no earlier revision to go back to".into())
+        }
+        Some(1) => warnings.push("revisionHistoryLimit is 1: only one earlier revision is kept to go back to".into()),
+        _ => {}
+    }
+    for twins in history.twins() {
+        let numbers: Vec<String> = twins.iter().map(u64::to_string).collect();
+        warnings.push(format!("revisions {} have the same template", numbers.join(" and ")));
     }
     if history.pending {
         warnings.push("the live template belongs to no revision yet (paused, or not yet observed)".into());

@@ -50,6 +50,14 @@ pub fn progressing(object: &Object) -> Option<&Value> {
     object.items_at("/status/conditions").iter().find(|c| c.get("type").and_then(Value::as_str) == Some("Progressing"))
 }
 
+/// Does a Deployment or ReplicaSet say that its Pods are not admitted (quota, Pod security, a policy)?
+pub fn pods_denied(object: &Object) -> bool {
+    object.items_at("/status/conditions").iter().any(|condition| {
+        let text = |key: &str| condition.get(key).and_then(Value::as_str).unwrap_or("");
+        (text("type"), text("status")) == ("ReplicaFailure", "True")
+    })
+}
+
 /// Why Pods of one ReplicaSet do not come up, in the container runtime's or the controller's words.
 pub fn trouble(pods: &[Object], replica_set_uid: &str, workload: &Object) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
@@ -72,7 +80,7 @@ pub fn trouble(pods: &[Object], replica_set_uid: &str, workload: &Object) -> Vec
     }
     for condition in workload.items_at("/status/conditions") {
         let text = |key: &str| condition.get(key).and_then(Value::as_str).unwrap_or("");
-        if text("type") == "ReplicaFailure" && text("status") == "True" {
+        if (text("type"), text("status")) == ("ReplicaFailure", "True") {
             found.push(text("message").to_string());
         }
     }

@@ -119,6 +119,19 @@ pub fn of(namespace: &str, source: &str, candidate: &Candidate, digits: usize) -
     Snapshot { name, source: source.to_string(), content: candidate.content.clone(), body }
 }
 
+/// Shorter values are words like any other, and would turn a message into a riddle.
+const TELLING: usize = 6;
+
+/// Who denies a snapshot may quote it. Values, and lines of them, are taken out of such a text.
+pub fn without_values(text: &str, snapshots: &[Snapshot]) -> String {
+    let values = snapshots.iter().flat_map(|s| s.content.data.values().chain(s.content.binary.values()));
+    let texts: Vec<&str> = values.filter_map(|value| std::str::from_utf8(value).ok()).collect();
+    let mut pieces: Vec<&str> = texts.iter().flat_map(|text| text.lines().chain([*text])).map(str::trim).collect();
+    pieces.retain(|piece| piece.len() >= TELLING);
+    pieces.sort_by_key(|piece| std::cmp::Reverse(piece.len()));
+    pieces.iter().fold(text.to_string(), |text, piece| text.replace(piece, "<value>"))
+}
+
 /// `AlreadyExists` is success only for equal bytes, immutable, ours, and not being deleted (ARCHITECTURE.md, rule 26).
 pub fn serves(existing: &Object, wanted: &Snapshot) -> bool {
     existing.label(MANAGED_BY.0) == Some(MANAGED_BY.1)

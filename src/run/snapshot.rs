@@ -3,6 +3,8 @@
 //! Nothing is patched and no rollout starts. What is saved are immutable ConfigMaps named by their content, so a second
 //! run finds them and makes nothing.
 
+use std::collections::BTreeSet;
+
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use serde_json::json;
@@ -74,9 +76,7 @@ pub async fn create(
     let Source::Live(cluster) = &scene.source else {
         return Err(Failure::Usage("snapshots are saved in a cluster: files hold none".into()));
     };
-    if !savings.is_empty() {
-        settle_names(cluster, &seen, &mut savings).await?;
-    }
+    let there = settle_names(cluster, &seen, &mut savings).await?;
     saved.snapshots = savings.iter().map(line).collect();
     let document = |saved: Saved| {
         Document::new(DocumentKind::Saved, &seen, &history, &judged, Outcome::Saved(Box::new(saved))).seal()
@@ -97,7 +97,11 @@ pub async fn create(
             distinct.push(saving);
         }
     }
-    let made = join_all(distinct.iter().map(|s| writes::ensure(cluster, namespace, &s.snapshot))).await;
+    let made = join_all(distinct.iter().map(|s| {
+        let there = there.contains(&s.snapshot.name);
+        writes::ensure(cluster, namespace, &s.snapshot, there)
+    }))
+    .await;
     let mut refused = None;
     for made in made {
         match made {
@@ -112,7 +116,9 @@ pub async fn create(
         }
     }
     if let Some(error) = refused {
-        voice.fail(&format!("refused: a snapshot could not be created: {error}"), &[]);
+        let line = format!("refused: a snapshot could not be created: {error}");
+        let snapshots: Vec<_> = savings.iter().map(|s| s.snapshot.clone()).collect();
+        voice.fail(&snapshot::without_values(&line, &snapshots), &[]);
         (saved.outcome, saved.exit_code) = ("refused", 3);
         return Ok(document(saved));
     }
@@ -157,15 +163,17 @@ fn line(saving: &Saving) -> SavedLine {
     }
 }
 
-/// A dry run of each: a name that is taken by other content gets longer.
-async fn settle_names(cluster: &Cluster, seen: &Observed, savings: &mut [Saving]) -> Result<(), Failure> {
+/// A dry run of each: a name that is taken by other content gets longer. The names of those that are there already.
+async fn settle_names(cluster: &Cluster, seen: &Observed, savings: &mut [Saving]) -> Result<BTreeSet<String>, Failure> {
     let namespace = seen.workload.namespace();
     for digits in snapshot::LENGTHS {
         let answers = join_all(savings.iter().map(|s| writes::existing_or_new(cluster, namespace, &s.snapshot))).await;
         let mut taken = false;
+        let mut there = BTreeSet::new();
         for (saving, answer) in savings.iter_mut().zip(answers) {
             match answer {
-                Ok(Standing::New | Standing::Ours) => {}
+                Ok(Standing::New) => {}
+                Ok(Standing::Ours) => drop(there.insert(saving.snapshot.name.clone())),
                 // A denial is said when it is written; a dry run of another's must not hide what can be saved.
                 Err(error) if writes::denied(&error) => {}
                 Ok(Standing::Taken) => {
@@ -177,7 +185,7 @@ async fn settle_names(cluster: &Cluster, seen: &Observed, savings: &mut [Saving]
             }
         }
         if !taken {
-            return Ok(());
+            return Ok(there);
         }
     }
     Err(Failure::Given("every name for a snapshot is taken by an object with other content".into()))

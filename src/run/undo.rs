@@ -7,6 +7,7 @@ mod after;
 mod rehearse;
 mod write;
 
+use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::cluster::read::{Resource, Select};
+use crate::core::apply;
 use crate::core::history::{History, NoSuchRevision};
 use crate::core::object::Object;
 use crate::core::observed::Observed;
@@ -116,6 +118,8 @@ pub struct Ready {
     pub plan: Plan,
     /// The number of a list of Pods after the contents were read: for the second domain check.
     pods: Option<u64>,
+    /// Snapshots that the dry run found to be there.
+    there: BTreeSet<String>,
     timeline: Vec<Moment>,
     written: Vec<WrittenObject>,
     overwritten: Option<report::Overwritten>,
@@ -153,8 +157,16 @@ pub async fn prepare(
     };
     let mut plan = plan::make(&seen, &history, target, &request.rules);
     plan.owned(owners, request.allow_managed);
-    let mut ready =
-        Ready { seen, history, plan, pods: None, timeline: Vec::new(), written: Vec::new(), overwritten: None };
+    let mut ready = Ready {
+        seen,
+        history,
+        plan,
+        pods: None,
+        there: BTreeSet::new(),
+        timeline: Vec::new(),
+        written: Vec::new(),
+        overwritten: None,
+    };
     let mut run = ready.run(request, voice);
     run.moment("planned");
     if let Source::Live(cluster) = &scene.source
@@ -309,6 +321,13 @@ impl Run<'_> {
         let judged = std::slice::from_ref(&plan.target);
         let mut document = Document::new(kind, &self.seen, &self.history, judged, Outcome::Undo(Box::new(undo)));
         report::with_decisions(&mut document, plan, because);
+        let left = apply::left_behind(&self.seen.workload, &plan.template);
+        if !plan.nothing_to_do && !left.is_empty() {
+            document.warnings.push(format!(
+                "the last kubectl apply did not know what comes back here, so the next one would leave it there: {}",
+                left.join(", ")
+            ));
+        }
         document.seal()
     }
 

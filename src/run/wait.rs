@@ -5,8 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::cluster::Cluster;
+use crate::cluster::read::ReadError;
 use crate::cluster::read::{Resource, Select};
-use crate::cluster::watch::Event;
+use crate::cluster::watch::{Change, Event, Watch};
 use crate::core::history;
 use crate::core::object::Object;
 use crate::core::owners::{self, Overwritten};
@@ -16,6 +17,12 @@ use crate::run::{Failure, Voice};
 
 /// Kubernetes' default of `progressDeadlineSeconds`.
 const PROGRESS_DEADLINE: u64 = 600;
+
+/// The pause where nothing can be watched.
+const UNWATCHED: Duration = Duration::from_secs(2);
+
+/// For so long Pods may be denied (quota that a leaving Pod still holds, a webhook that starts) before the rollout has failed.
+const DENIED: Duration = Duration::from_secs(15);
 
 pub enum Ended {
     Done(String),
@@ -59,9 +66,11 @@ pub async fn deployment(
     let mut said = String::new();
     // Since when it is rolled out, at which generation, and the sentence that says so.
     let mut held: Option<(Instant, i64, String)> = None;
+    let mut denied: Option<Instant> = None;
     let mut now = patched.clone();
     loop {
-        let mut watch = cluster.watch(Resource::Deployments, namespace, Select::Name(name), now.version()).await?;
+        // Without the right to watch it is asked for again and again.
+        let mut watch = cluster.watch(Resource::Deployments, namespace, Select::Name(name), now.version()).await.ok();
         loop {
             if let Some(other) = owners::overwritten(patched, &now) {
                 return Ok(Ended::Overwritten(other, sizes(cluster, &now).await));
@@ -101,9 +110,20 @@ pub async fn deployment(
                 (None, Some(_)) => None,
                 (None, None) => progressed.checked_add(patience),
             };
-            let next = match deadline {
-                Some(deadline) => match tokio::time::timeout_at(deadline, watch.next()).await {
+            denied = if rollout::pods_denied(&now) { denied.or(Some(Instant::now())) } else { None };
+            let look = denied.and_then(|since| since.max(progressed).checked_add(DENIED));
+            let next = match [deadline, look].into_iter().flatten().min() {
+                Some(end) => match tokio::time::timeout_at(end, next(&mut watch)).await {
                     Ok(next) => next,
+                    Err(_) if deadline.is_none_or(|deadline| end < deadline) => {
+                        // The condition is also there for another revision's Pods, which do not matter.
+                        if own_pods_denied(cluster, &now).await {
+                            let line = format!("deployment {name:?} cannot create its Pods");
+                            return Ok(Ended::Failed(line, trouble(cluster, &now).await));
+                        }
+                        denied = Some(Instant::now());
+                        continue;
+                    }
                     Err(_) => {
                         if let Some((_, _, line)) = held {
                             return Ok(Ended::Done(line));
@@ -112,7 +132,7 @@ pub async fn deployment(
                         return Ok(Ended::TimedOut(line, trouble(cluster, &now).await));
                     }
                 },
-                None => watch.next().await,
+                None => next(&mut watch).await,
             };
             match next {
                 Ok(Some(change)) => match change.event {
@@ -138,6 +158,24 @@ pub async fn deployment(
             _ => return Ok(Ended::Failed(format!("deployment {name:?} was deleted"), Vec::new())),
         }
     }
+}
+
+/// The next change; without a watch "it ended", after a pause.
+async fn next(watch: &mut Option<Watch>) -> Result<Option<Change>, ReadError> {
+    match watch {
+        Some(watch) => watch.next().await,
+        None => {
+            tokio::time::sleep(UNWATCHED).await;
+            Ok(None)
+        }
+    }
+}
+
+/// Is it the wanted revision whose Pods are denied?
+async fn own_pods_denied(cluster: &Cluster, workload: &Object) -> bool {
+    let sets = cluster.list(Resource::ReplicaSets, workload.namespace(), Select::All).await;
+    let history = sets.map(|sets| history::read(workload, &sets.items)).unwrap_or_default();
+    history.current().is_some_and(|revision| rollout::pods_denied(&revision.object))
 }
 
 /// Reasons from the new Pods, best effort: the rollout has failed whether or not they can be read.

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::cluster::Cluster;
 use crate::cluster::read::Resource;
-use crate::cluster::write::WriteError;
+use crate::cluster::write::{Ban, WriteError};
 use crate::core::object::Object;
 use crate::core::observed::Observed;
 use crate::core::pin;
@@ -24,7 +24,8 @@ pub enum Standing {
     Taken,
 }
 
-/// A dry-run create, and what stands there already.
+/// A dry-run create, and what stands there already. A full quota is asked before the name is, so it does not yet say that
+/// there is something to create.
 pub async fn existing_or_new(
     cluster: &Cluster,
     namespace: &str,
@@ -32,11 +33,14 @@ pub async fn existing_or_new(
 ) -> Result<Standing, WriteError> {
     match cluster.create(Resource::ConfigMaps, namespace, &wanted.body, true).await {
         Ok(_) => Ok(Standing::New),
-        Err(WriteError::AlreadyExists { asked }) => {
-            match cluster.get(Resource::ConfigMaps, namespace, &wanted.name).await {
-                Ok(Some(object)) if snapshot::serves(&object, wanted) => Ok(Standing::Ours),
-                Ok(_) => Ok(Standing::Taken),
-                Err(error) => Err(WriteError::Conflict { asked, message: error.to_string() }),
+        Err(error @ (WriteError::AlreadyExists { .. } | WriteError::Forbidden { by: Ban::Quota, .. })) => {
+            match (cluster.get(Resource::ConfigMaps, namespace, &wanted.name).await, error) {
+                (Ok(Some(object)), _) if snapshot::serves(&object, wanted) => Ok(Standing::Ours),
+                (Ok(Some(_)), _) | (Ok(None), WriteError::AlreadyExists { .. }) => Ok(Standing::Taken),
+                (Err(error), WriteError::AlreadyExists { asked }) => {
+                    Err(WriteError::Conflict { asked, message: error.to_string() })
+                }
+                (_, full) => Err(full),
             }
         }
         Err(error) => Err(error),
@@ -49,18 +53,30 @@ pub struct Made {
 }
 
 /// Creates the snapshot, or takes the one that is there: `AlreadyExists` is success only for equal, immutable, ours. One
-/// that is used again is touched, so that nothing prunes it in between.
-pub async fn ensure(cluster: &Cluster, namespace: &str, wanted: &snapshot::Snapshot) -> Result<Made, Failure> {
-    match made(cluster, namespace, wanted).await {
+/// that is used again is touched, so that nothing prunes it in between. `there`: it was found a moment ago, so it is not
+/// created in vain, which would count against a quota all the same.
+pub async fn ensure(
+    cluster: &Cluster,
+    namespace: &str,
+    wanted: &snapshot::Snapshot,
+    there: bool,
+) -> Result<Made, Failure> {
+    match made(cluster, namespace, wanted, there).await {
         // It was pruned between the look and the touch: then it is not there, and can be made.
         Err(Failure::Write(WriteError::NotFound { .. } | WriteError::Conflict { .. })) => {
-            made(cluster, namespace, wanted).await
+            made(cluster, namespace, wanted, false).await
         }
         done => done,
     }
 }
 
-async fn made(cluster: &Cluster, namespace: &str, wanted: &snapshot::Snapshot) -> Result<Made, Failure> {
+async fn made(cluster: &Cluster, namespace: &str, wanted: &snapshot::Snapshot, there: bool) -> Result<Made, Failure> {
+    if there
+        && let Some(object) = cluster.get(Resource::ConfigMaps, namespace, &wanted.name).await?
+        && snapshot::serves(&object, wanted)
+    {
+        return touched(cluster, namespace, &object).await;
+    }
     let answer = cluster.create(Resource::ConfigMaps, namespace, &wanted.body, false).await;
     let lost = match answer {
         Ok(object) => return Ok(Made { object, created: true }),
@@ -71,16 +87,7 @@ async fn made(cluster: &Cluster, namespace: &str, wanted: &snapshot::Snapshot) -
     let existing = cluster.get(Resource::ConfigMaps, namespace, &wanted.name).await?;
     match (existing, lost) {
         (Some(object), Some(_)) if snapshot::serves(&object, wanted) => Ok(Made { object, created: true }),
-        (Some(object), None) if snapshot::serves(&object, wanted) => {
-            let touch = json!({
-                "metadata": {
-                    "uid": object.uid(),
-                    "annotations": { snapshot::TOUCHED: Timestamp::now().to_string() },
-                }
-            });
-            let object = cluster.merge_patch(Resource::ConfigMaps, namespace, &wanted.name, &touch, false).await?;
-            Ok(Made { object, created: false })
-        }
+        (Some(object), None) if snapshot::serves(&object, wanted) => touched(cluster, namespace, &object).await,
         (None, Some(error)) => Err(error.into()),
         _ => Err(Failure::Given(format!("configmap/{} exists with other content", wanted.name))),
     }
@@ -99,6 +106,17 @@ pub async fn record(cluster: &Cluster, namespace: &str, record: &Record, voice: 
             None
         }
     }
+}
+
+async fn touched(cluster: &Cluster, namespace: &str, snapshot: &Object) -> Result<Made, Failure> {
+    let touch = json!({
+        "metadata": {
+            "uid": snapshot.uid(),
+            "annotations": { snapshot::TOUCHED: Timestamp::now().to_string() },
+        }
+    });
+    let object = cluster.merge_patch(Resource::ConfigMaps, namespace, snapshot.name(), &touch, false).await?;
+    Ok(Made { object, created: false })
 }
 
 /// Reads the workload again after a failed precondition. Returns the fields that the plan rests on and that changed, or

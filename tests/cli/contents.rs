@@ -105,7 +105,7 @@ fn on(folder: &tempfile::TempDir, arguments: &[&str]) -> Ran {
     run(&[arguments, &["--from-file", &folder.path().display().to_string()]].concat())
 }
 
-/// Otherwise a password would stand in a CI log because somebody asked what differs.
+/// Otherwise a password would stand in a CI log because somebody asked what differs (C106).
 #[test]
 fn c106_values_are_shown_only_when_asked() {
     let folder = dump(|_| {});

@@ -3,4 +3,5 @@
 mod contents;
 mod offline;
 mod owners;
+mod revisions;
 mod usage;

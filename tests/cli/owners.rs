@@ -63,7 +63,7 @@ fn c25_owners_are_on_the_screens() {
     assert!(said.stderr.contains("brings its own template back at the next sync"), "{}", said.stderr);
 }
 
-/// Otherwise the refusal would be a dead end: what it offers must lead to the objects to commit.
+/// Otherwise the refusal would be a dead end: what it offers must lead to the objects to commit (C25).
 #[test]
 fn c25_a_self_healing_owner_refuses_with_ways_on_that_work() {
     let healed = incident(&tracked(), &[application(true)]);

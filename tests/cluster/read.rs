@@ -34,6 +34,7 @@ async fn a_list_is_paged_consistent_and_its_items_say_what_they_are() {
 }
 
 // micnncim/kubectl-reap#116
+/// Without this half a list would be shown as a whole one (C103).
 #[tokio::test]
 async fn a_list_whose_token_expires_starts_again_without_duplicates() {
     let fake = Fake::new(vec![
@@ -48,6 +49,7 @@ async fn a_list_whose_token_expires_starts_again_without_duplicates() {
     assert!(!fake.seen()[2].query.contains_key("continue"));
 }
 
+/// Without this a busy cluster would keep the program for ever (C103).
 #[tokio::test]
 async fn a_list_does_not_start_again_for_ever() {
     let mut replies = Vec::new();

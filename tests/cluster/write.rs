@@ -22,7 +22,7 @@ async fn create(reply: Reply) -> WriteError {
     error
 }
 
-/// Otherwise Flux would take our fields for kubectl's and strip them, and nobody could tell who wrote.
+/// Otherwise Flux would take our fields for kubectl's and strip them, and nobody could tell who wrote (C26).
 #[tokio::test]
 async fn c26_writes_are_strict_name_their_manager_and_can_be_dry() {
     let ops = json!([{"op": "test", "path": "/metadata/uid", "value": "u"}]);
@@ -109,6 +109,7 @@ async fn the_two_kinds_of_409_are_different() {
     ));
 }
 
+/// Without this a full quota, a missing right and a namespace that goes would be one answer (C73).
 #[tokio::test]
 async fn who_forbade_it() {
     let by = |error: WriteError| match error {
@@ -136,6 +137,7 @@ async fn who_forbade_it() {
     assert_eq!(by(create(status_with(403, "Forbidden", "no", details)).await), Ban::Terminating);
 }
 
+/// Without this a denial would be taken for a failed precondition, and its words lost (C33).
 #[tokio::test]
 async fn a_webhook_is_quoted_whatever_code_it_chose() {
     for code in [400, 403, 409, 422, 500] {

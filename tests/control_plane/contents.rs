@@ -50,7 +50,7 @@ fn looked(document: &Value) -> String {
 }
 
 /// Without this the versions could not be seen while they are still there, or a deleted ConfigMap would seem never to have
-/// been.
+/// been (C53).
 #[test]
 fn c53_versions_are_listed_across_edits_deletion_and_creation() {
     let namespace = ControlPlane::main().namespace("versions");
@@ -129,7 +129,7 @@ fn pods(namespace: &Namespace) -> Vec<String> {
 }
 
 /// Without this a restore would write something else than the content, restart what it was not asked to, or surprise
-/// another team: that is why undo does not do it (kubernetes/community#1163).
+/// another team: that is why undo does not do it (kubernetes/community#1163) (C36).
 #[test]
 fn c36_a_restore_writes_the_content_alone_and_says_whom_it_concerns() {
     let namespace = ControlPlane::main().namespace("restore");
@@ -304,7 +304,7 @@ fn c35_an_interruption_says_how_far_it_came() {
 }
 
 /// Without this a restore would try what cannot be, or make an object under a name that kubelets may still serve from
-/// memory (kubernetes/kubernetes#119733).
+/// memory (kubernetes/kubernetes#119733) (C70).
 #[test]
 fn c68_c70_immutable_and_deleted_config_maps_are_refused_without_a_write() {
     let namespace = ControlPlane::main().namespace("barred");
@@ -343,7 +343,7 @@ fn a_version_that_lacks_a_needed_key_is_warned_of() {
     assert!(planned.contains("NEW is not in this version. The next Pod of deployment/web would not"), "{planned}");
 }
 
-/// Without this a value would stand in a log because a server's refusal or a plan quotes it.
+/// Without this a value would stand in a log because a server's refusal or a plan quotes it (C106).
 #[test]
 fn c106_no_value_is_in_any_output() {
     let namespace = ControlPlane::main().namespace("marker");

@@ -94,7 +94,7 @@ fn a_removed_key_is_never_the_same() {
     not_same(&elsewhere, 1);
 }
 
-/// Without these a ConfigMap that only looks like the one that was read would be called the same.
+/// Without these a ConfigMap that only looks like the one that was read would be called the same (C53).
 #[test]
 fn look_alikes_are_told_apart() {
     let plane = ControlPlane::main();

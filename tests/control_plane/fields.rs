@@ -26,7 +26,7 @@ fn replaced(operations: &[Value]) -> &Value {
 }
 
 /// Without this a field that this program does not know would be dropped from a template by a rollback. The server of
-/// the tests knows no field that the client library lacks, so the answers are given one.
+/// the tests knows no field that the client library lacks, so the answers are given one (C21).
 #[test]
 fn a_field_from_the_future_survives_byte_for_byte() {
     let namespace = ControlPlane::main().namespace("future");
@@ -71,7 +71,7 @@ fn a_field_from_the_future_survives_byte_for_byte() {
 }
 
 /// Without this a rollback would take other people's annotations along, or make a new ReplicaSet for a label that only
-/// the controller sets.
+/// the controller sets (C11, C19, C32).
 #[test]
 fn nothing_but_template_and_own_annotations_changes() {
     let namespace = ControlPlane::main().namespace("fields");

@@ -14,7 +14,7 @@ fn writes(namespace: &Namespace) -> Vec<String> {
     ours.filter(|e| e.mutating()).map(|e| format!("{} {}/{}", e.verb, e.resource, e.name)).collect()
 }
 
-/// Without this the product has no point: the trap is seen, and undone with the content that the good Pods read.
+/// Without this the product has no point: the trap is seen, and undone with the content that the good Pods read (C36).
 #[test]
 fn the_trap_is_seen_and_undone_with_proof() {
     let namespace = ControlPlane::main().namespace("trap");

@@ -85,7 +85,7 @@ fn put_back(namespace: &Namespace) {
     namespace.at(DEPLOYMENTS, "web").apply("argocd-controller", &body).ok();
 }
 
-/// Without this an undo would be written that a controller takes back, and called done.
+/// Without this an undo would be written that a controller takes back, and called done (C25).
 #[test]
 fn c25_known_self_healers_are_refused_without_a_write() {
     let namespace = ControlPlane::main().namespace("healed");
@@ -176,7 +176,7 @@ fn an_owner_that_may_not_be_read_is_warned_of() {
     assert!(unread.contains("horizontalpodautoscalers"), "an autoscaler could not be looked for: {unread}");
 }
 
-/// Without this a wait that sees the old template come back would end in success: the rollout of it is done, too.
+/// Without this a wait that sees the old template come back would end in success: the rollout of it is done, too (C25).
 #[test]
 fn c25_a_put_back_during_the_wait_fails_and_names_the_manager() {
     let namespace = ControlPlane::main().namespace("put-back");
@@ -312,7 +312,7 @@ fn helm_and_autoscalers_are_told_and_secrets_stay_closed() {
     assert_eq!(writes(&namespace), [""; 0]);
 }
 
-/// Without this the command that a refusal prints would fail, or act on another cluster's workload of that name.
+/// Without this the command that a refusal prints would fail, or act on another cluster's workload of that name (C28).
 #[test]
 fn c28_the_command_for_a_paused_workload_hits_the_same_object() {
     let namespace = ControlPlane::main().namespace("resume");

@@ -76,7 +76,7 @@ fn numbered(namespace: &Namespace, number: &str) {
     });
 }
 
-/// Without this a revision that is scaled to zero, or another workload, would lose what it names.
+/// Without this a revision that is scaled to zero, or another workload, would lose what it names (C51, C75, C76).
 #[test]
 fn c51_c76_only_what_nobody_names_goes() {
     let namespace = ControlPlane::main().namespace("prune");

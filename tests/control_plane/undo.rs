@@ -84,7 +84,7 @@ fn without_events_the_pods_past_still_proves() {
     assert_eq!((&undone["actions"][0]["action"], &undone["actions"][0]["grade"]), (&json!("pin"), &json!("proof")));
 }
 
-/// Without this the tool would guess where nothing is known, or write on the way to saying so.
+/// Without this the tool would guess where nothing is known, or write on the way to saying so (C52).
 #[test]
 fn content_that_is_nowhere_is_refused_without_a_write() {
     let plane = ControlPlane::compact();
@@ -161,6 +161,7 @@ fn meddled(namespace: &Namespace, arguments: &[&str], meddle: impl FnOnce(&Names
 }
 
 /// Without this an undo in a rollout, beside an autoscaler or beside another tool's annotation would fail for nothing.
+/// (C22)
 #[test]
 fn what_a_rollout_moves_is_no_conflict() {
     let namespace = ControlPlane::main().namespace("moving");
@@ -192,7 +193,7 @@ fn what_a_rollout_moves_is_no_conflict() {
     }
 }
 
-/// Without this an undo would throw away what somebody else just released.
+/// Without this an undo would throw away what somebody else just released (C22).
 #[test]
 fn a_template_that_changed_since_the_plan_is_never_overwritten() {
     let namespace = ControlPlane::main().namespace("changed");
@@ -402,7 +403,7 @@ fn what_cannot_end_well_is_refused_before_any_write() {
     at().merge_patch(&json!({"metadata": {"finalizers": null}})).ok();
 }
 
-/// Without this a key that a container requires would be missed until the Pod fails to start.
+/// Without this a key that a container requires would be missed until the Pod fails to start (C38).
 #[test]
 fn a_missing_required_key_is_named() {
     let namespace = ControlPlane::main().namespace("key");

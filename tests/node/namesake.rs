@@ -20,7 +20,7 @@ fn recreate(namespace: &Namespace, revision: &str) {
     namespace.all(CONFIGMAPS).create(&immutable(revision)).ok();
 }
 
-/// Otherwise today's bytes, immutable and old enough for any proof, would be called what the next Pod reads.
+/// Otherwise today's bytes, immutable and old enough for any proof, would be called what the next Pod reads (C68).
 #[test]
 fn a_recreated_immutable_namesake_is_never_the_same() {
     let namespace = Node::namespace("namesake");

@@ -126,7 +126,7 @@ fn every_container_tells_the_bytes_of_every_use() {
 }
 
 /// After an edit one Pod holds both versions, each where Kubernetes leaves or renews it. Told of one of them alone, a
-/// verdict on the other would pass for right.
+/// verdict on the other would pass for right (C48).
 #[test]
 fn an_edit_is_told_where_it_was_read_and_nowhere_else() {
     let (namespace, pod) = deployed("uses-edited");

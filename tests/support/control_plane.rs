@@ -125,9 +125,14 @@ impl ControlPlane {
 
     /// The kubectl that was built with this control plane.
     pub fn kubectl(&self, arguments: &[&str]) -> Output {
+        self.kubectl_with(&self.kubeconfig, arguments)
+    }
+
+    /// The same with another way to the server.
+    pub fn kubectl_with(&self, kubeconfig: &Path, arguments: &[&str]) -> Output {
         Command::new(PathBuf::from(read(&self.directory.join("tools"))).join("kubectl"))
             .args(arguments)
-            .env("KUBECONFIG", &self.kubeconfig)
+            .env("KUBECONFIG", kubeconfig)
             // No proxy, no user's settings: the server is on loopback.
             .env("KUBERC", "off")
             .env("NO_PROXY", "127.0.0.1")

@@ -14,10 +14,15 @@ const CLUSTER_BINDINGS: Resource = Resource::new("/apis/rbac.authorization.k8s.i
 
 /// A service account's kubeconfig with these rules in its namespace, and nothing else.
 pub fn here(namespace: &Namespace, rules: &Value) -> NamedTempFile {
-    namespace.all(SERVICE_ACCOUNTS).create(&json!({"metadata": {"name": "few"}})).ok();
-    namespace.all(ROLES).create(&json!({"metadata": {"name": "few"}, "rules": rules})).ok();
-    namespace.all(BINDINGS).create(&binding(namespace, "Role", "few", "few")).ok();
-    kubeconfig(namespace, "few")
+    named(namespace, "few", rules)
+}
+
+/// The same for an account of this name.
+pub fn named(namespace: &Namespace, account: &str, rules: &Value) -> NamedTempFile {
+    namespace.all(SERVICE_ACCOUNTS).create(&json!({"metadata": {"name": account}})).ok();
+    namespace.all(ROLES).create(&json!({"metadata": {"name": account}, "rules": rules})).ok();
+    namespace.all(BINDINGS).create(&binding(namespace, "Role", account, account)).ok();
+    kubeconfig(namespace, account)
 }
 
 /// The same with these rules in every namespace.

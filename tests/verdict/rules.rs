@@ -389,6 +389,7 @@ fn rule_5_within_two_seconds_nothing_is_proven() {
     }
 }
 
+/// Without this an object that was created again immutable would be called the same (C68).
 #[test]
 fn rule_5_immutability_alone_is_not_enough() {
     // Would break: another's Pod of the same second may have kept a deleted namesake alive.
@@ -432,6 +433,7 @@ fn rule_5_init_and_volume_users_count() {
     assert_eq!(scene.verdict(1), Recreated);
 }
 
+/// Without this an edit that was put back would be called proven (C63).
 #[test]
 fn rule_6_a_recomputed_name_shows_intent_only() {
     // Would break: edited to a hotfix, Pod replaced, bytes put back: the name re-computes, the Pod holds the hotfix.
@@ -513,6 +515,7 @@ fn rule_7_entries_from_before_creation_are_copies() {
     assert_eq!(saferollback::core::evidence::immutable_since(&object), Some(time(1500)));
 }
 
+/// Without this a node's clock would decide what is proven (C61).
 #[test]
 fn rule_8_a_nodes_clock_proves_nothing() {
     // Would break: startedAt three seconds off, either way, around an edit.
@@ -869,6 +872,7 @@ fn rule_14_changed_only_on_consumed_keys() {
     assert!(both.facts[0].detail.ends_with("; A and B differ"), "{:?}", both.facts);
 }
 
+/// Without this a generator that moves a key would be an edit of a file (C55).
 #[test]
 fn rule_14_data_and_binary_data() {
     let edited = |template: Value, change: fn(&mut Value)| {
@@ -936,6 +940,7 @@ fn rule_15_a_pod_that_read_the_former_one_decides_over_one_that_waited() {
     assert!(!late(&scene), "whatever their order");
 }
 
+/// Without this bytes that a kubelet does not serve would count (C53).
 #[test]
 fn rule_15_equal_bytes_do_not_heal_a_recreated_object() {
     // same data, another uid: kubelets may serve the deleted one. What was read is still known.
@@ -1276,6 +1281,7 @@ fn the_replica_sets_own_number_is_no_lower_bound() {
     assert!(scene.verdict(1) < Same && scene.verdict(1) != Same);
 }
 
+/// Without this the edit that leaves no trace would pass for none (C52).
 #[test]
 fn c52_a_key_removed_without_trace_is_never_same_nor_likely() {
     // The number moved, and nothing else tells.
@@ -1294,6 +1300,7 @@ fn c52_a_key_removed_without_trace_is_never_same_nor_likely() {
     assert_eq!(scene.verdict(1), Unknown);
 }
 
+/// Without this every label would be an edit (C58).
 #[test]
 fn c58_a_label_alone_is_no_change_of_content() {
     let mut scene = Scene::calm(env_from());
@@ -1302,6 +1309,7 @@ fn c58_a_label_alone_is_no_change_of_content() {
     assert_eq!((judgement.verdict, judgement.facts[0].source), (Same, "time-travel"));
 }
 
+/// Without this a checksum of unknown recipe would count as proof (C60).
 #[test]
 fn c60_checksum_annotations_prove_nothing() {
     let mut scene = edited_after();
@@ -1314,6 +1322,7 @@ fn c60_checksum_annotations_prove_nothing() {
     assert_eq!(scene.verdict(1), without);
 }
 
+/// Without this a laptop's clock would decide what is safe (C61).
 #[test]
 fn c61_the_local_clock_decides_nothing() {
     let scene = edited_after();
@@ -1327,6 +1336,7 @@ fn c61_the_local_clock_decides_nothing() {
     assert_eq!(verdicts(&seen), before);
 }
 
+/// Without this staying would look safe where it is the trap (C62).
 #[test]
 fn c62_the_current_revision_is_judged_too() {
     let mut scene = Scene::retired(env_from());
@@ -1334,6 +1344,7 @@ fn c62_the_current_revision_is_judged_too() {
     assert_eq!(scene.verdict(2), Changed, "its running Pods and the next one differ: the trap before any rollback");
 }
 
+/// Without this any name with a dash would be proof (C63).
 #[test]
 fn c63_a_hash_in_the_name_is_no_content_name() {
     let mut scene = Scene::calm(env_from());
@@ -1355,6 +1366,7 @@ fn c101_unreadable_is_neither_missing_nor_unknown() {
     assert!(judgement.facts[0].detail.contains("forbidden"));
 }
 
+/// Without this a Secret would have to be read to be judged (C50).
 #[test]
 fn secrets_are_judged_by_number_and_never_by_bytes() {
     let secret = |version: u64| {

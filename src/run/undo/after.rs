@@ -64,8 +64,11 @@ impl Run<'_> {
             Ended::Done(line) => {
                 self.moment("rolled out");
                 self.voice.done(&line);
-                let pods = cluster.list(Resource::Pods, patched.namespace(), Select::All).await?;
-                let after = self.started_well(cluster, &pods.items).await?;
+                // The workload is written: what cannot be read now is a rollout that was not verified, not a run that could not.
+                let after = match self.started_well(cluster).await {
+                    Ok(after) => after,
+                    Err(failure) => Err(format!("what the new Pods read could not be looked at: {failure}")),
+                };
                 match after {
                     Ok(line) => {
                         if let Some(line) = line {
@@ -99,11 +102,7 @@ impl Run<'_> {
     }
 
     /// After the last new Pod: what was kept must still be what was planned, and each new Pod must name what was pinned.
-    async fn started_well(
-        &self,
-        cluster: &Cluster,
-        pods: &[Object],
-    ) -> Result<Result<Option<String>, String>, Failure> {
+    async fn started_well(&self, cluster: &Cluster) -> Result<Result<Option<String>, String>, Failure> {
         if let Some(which) = self.moved(cluster).await? {
             return Ok(Err(format!("configuration moved: {which} was written while Pods started")));
         }
@@ -121,6 +120,7 @@ impl Run<'_> {
             let names = references::extract(&pod.0);
             self.plan.snapshots.iter().all(|s| names.get(Kind::ConfigMap, &s.name).is_some())
         };
+        let pods = cluster.list(Resource::Pods, self.seen.workload.namespace(), Select::All).await?.items;
         let mine: Vec<&Object> = pods.iter().filter(|p| !p.terminating()).filter(bound).collect();
         let restarts: i64 = mine
             .iter()

@@ -38,9 +38,11 @@ impl Run<'_> {
             );
             self.pods = pods.ok().flatten();
             let mut taken = false;
-            for answer in creates {
+            self.there.clear();
+            for (snapshot, answer) in self.plan.snapshots.clone().iter().zip(creates) {
                 match answer {
-                    Ok(writes::Standing::New | writes::Standing::Ours) => {}
+                    Ok(writes::Standing::New) => {}
+                    Ok(writes::Standing::Ours) => drop(self.there.insert(snapshot.name.clone())),
                     Ok(writes::Standing::Taken) => taken = true,
                     Err(error) => self.deny("a snapshot", &error)?,
                 }
@@ -84,6 +86,7 @@ impl Run<'_> {
         match error {
             error if writes::denied(error) || matches!(error, WriteError::TestFailed { .. }) => {
                 let message = format!("the API server would not accept {what}: {error}");
+                let message = snapshot::without_values(&message, &self.plan.snapshots);
                 self.plan.refusals.push(Refusal { code: Code::DryRunDenied, reference: None, verdict: None, message });
                 Ok(())
             }

@@ -13,6 +13,7 @@ use crate::core::plan::Refusal;
 use crate::core::policy::{Action, Code, Config};
 use crate::core::recovery::Grade;
 use crate::core::references::Kind;
+use crate::core::snapshot;
 use crate::run::undo::{Run, TRIES, Undone};
 use crate::run::writes;
 use crate::run::{Failure, Phase};
@@ -24,7 +25,9 @@ impl Run<'_> {
         let name = self.seen.workload.name().to_string();
         self.voice.phase(Phase::Snapshots);
         let snapshots = self.plan.snapshots.clone();
-        let made = join_all(snapshots.iter().map(|s| writes::ensure(cluster, &namespace, s))).await;
+        let there = self.there.clone();
+        let made = snapshots.iter().map(|s| writes::ensure(cluster, &namespace, s, there.contains(&s.name)));
+        let made = join_all(made).await;
         let mut broken = None;
         for (snapshot, made) in snapshots.iter().zip(made) {
             match made {
@@ -43,7 +46,10 @@ impl Run<'_> {
                         code: Code::DryRunDenied,
                         reference: Some(format!("ConfigMap/{}", snapshot.source)),
                         verdict: None,
-                        message: format!("a snapshot could not be created: {error}"),
+                        message: snapshot::without_values(
+                            &format!("a snapshot could not be created: {error}"),
+                            &snapshots,
+                        ),
                     });
                 }
             }
