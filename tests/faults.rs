@@ -268,7 +268,7 @@ fn all(job: &dyn Job, name: &str, least: usize, faults: &[Fault]) {
 }
 
 /// Without this a connection that dies before a request could leave half an undo, and an answer that is lost after the
-/// server did the work could make the work be done twice.
+/// server did the work could make the work be done twice (C35).
 #[test]
 fn a_cut_at_any_request_loses_and_doubles_nothing() {
     all(&Undo, "cut", 10, &[Fault::CutBefore, Fault::CutAfter]);
@@ -280,7 +280,7 @@ fn a_refusal_at_any_request_loses_nothing() {
     all(&Undo, "refuse", 10, &[Fault::Conflict, Fault::TooMany, Fault::ServerError]);
 }
 
-/// Without this a program that is killed could leave what the same command cannot finish.
+/// Without this a program that is killed could leave what the same command cannot finish (C35).
 #[test]
 fn c35_killed_at_any_request_the_same_command_finishes() {
     all(&Undo, "kill", 10, &[Fault::KillBefore, Fault::KillAfter]);
@@ -342,7 +342,7 @@ pub fn interrupt(
     (ran.code, ran.stderr)
 }
 
-/// Without this a person who pressed Ctrl-C would not know whether anything was written.
+/// Without this a person who pressed Ctrl-C would not know whether anything was written (C35).
 #[test]
 fn an_interruption_says_how_far_it_came() {
     let namespace = ControlPlane::main().namespace("signals");
