@@ -1,6 +1,6 @@
 //! Configuration that is saved in between, and whether what is recorded as read was read.
 
-use super::dice::EYES;
+use super::dice::{EYES, Step};
 use super::story::Story;
 use crate::support::client::{CONFIGMAPS, PODS};
 use crate::support::control_plane::items;
@@ -13,6 +13,23 @@ fn list<'a>(value: &'a Value, member: &str) -> impl Iterator<Item = &'a Value> {
 impl Story<'_> {
     /// `snapshot create`, while the nodes go on.
     pub fn save(&mut self) {
+        // What tempts most: a write right before it and a Pod right after, or an edit and a crash that reads it.
+        let (fresh, crash) = (self.dice.chance(25), self.dice.chance(35));
+        if fresh {
+            self.step(Step::Set);
+        }
+        self.create_snapshots();
+        if fresh {
+            self.step(Step::DeletePod);
+            self.settle();
+        } else if crash {
+            self.step(Step::Set);
+            self.step(Step::Crash);
+            self.settle();
+        }
+    }
+
+    fn create_snapshots(&mut self) {
         self.eyes = self.dice.weighted(EYES);
         self.turn(0);
         let which = self.dice.below(4);
