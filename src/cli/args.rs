@@ -237,6 +237,7 @@ pub enum For {
     Diff,
     Snapshot,
     Restore,
+    HistoryConfigmap,
 }
 
 impl For {
@@ -248,6 +249,7 @@ impl For {
             For::Diff => rights::Verb::Diff,
             For::Snapshot => rights::Verb::Snapshot,
             For::Restore => rights::Verb::Restore,
+            For::HistoryConfigmap => rights::Verb::Versions,
         }
     }
 }

@@ -196,10 +196,23 @@ impl Record {
         self.references.iter().filter_map(|e| e.read.as_ref()?.snapshot.as_deref())
     }
 
-    fn without_sources(&self) -> Record {
-        let mut record = self.clone();
-        record.references.iter_mut().filter_map(|e| e.read.as_mut()).for_each(|read| read.by.clear());
-        record
+    fn implies(&self, other: &Record) -> bool {
+        let read = |mine: &Option<ReadLine>, theirs: &Option<ReadLine>| match (mine, theirs) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(mine), Some(theirs)) => {
+                let known = |line: &ReadLine| ReadLine { grade: String::new(), by: String::new(), ..line.clone() };
+                known(mine) == known(theirs) && mine.grade() >= theirs.grade()
+            }
+        };
+        let stated = |theirs: &Entry| {
+            self.references.iter().any(|mine| {
+                (&mine.kind, &mine.name, &mine.live) == (&theirs.kind, &theirs.name, &theirs.live)
+                    && read(&mine.read, &theirs.read)
+            })
+        };
+        (&self.workload, &self.revision, &self.pods) == (&other.workload, &other.revision, &other.pods)
+            && other.references.iter().all(stated)
     }
 
     fn entry(&self, kind: Kind, name: &str) -> Option<&Entry> {
@@ -315,9 +328,9 @@ impl Records {
         found
     }
 
-    /// Is all of it stated already, however that was known?
+    /// Is all of it, or more, stated already, however that was known?
     pub fn states(&self, record: &Record) -> bool {
-        self.kept.iter().any(|k| k.record.without_sources() == record.without_sources())
+        self.kept.iter().any(|k| k.record.implies(record))
     }
 
     /// Is there one of this revision already?

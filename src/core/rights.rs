@@ -9,10 +9,13 @@ pub enum Verb {
     Diff,
     Snapshot,
     Restore,
+    /// `history configmap/NAME`
+    Versions,
 }
 
 impl Verb {
-    pub const ALL: [Verb; 6] = [Verb::History, Verb::Check, Verb::Undo, Verb::Diff, Verb::Snapshot, Verb::Restore];
+    pub const ALL: [Verb; 7] =
+        [Verb::History, Verb::Check, Verb::Undo, Verb::Diff, Verb::Snapshot, Verb::Restore, Verb::Versions];
 
     pub fn word(self) -> &'static str {
         match self {
@@ -22,6 +25,7 @@ impl Verb {
             Verb::Diff => "diff",
             Verb::Snapshot => "snapshot",
             Verb::Restore => "restore",
+            Verb::Versions => "history-configmap",
         }
     }
 }
@@ -93,13 +97,14 @@ const COPYING: [Rule; 3] = [
     rule("", "configmaps", &["patch"], "A snapshot that is there already cannot be marked as used again."),
 ];
 
-const ROLLING_BACK: [Rule; 3] = [
+const ROLLING_BACK: [Rule; 4] = [
     rule(
         "apps",
         "deployments",
         &["patch"],
         "Nothing can be rolled back: the dry run is denied, and nothing is written.",
     ),
+    rule("apps", "deployments", &["list"], "Workloads cannot be chosen by label (-l), nor picked from a list."),
     rule("apps", "deployments", &["watch"], "The rollout is asked for every two seconds instead of being watched."),
     rule("", "pods", &["create"], "No Pod is tried in a dry run, so quota and Pod security are met in the rollout."),
 ];
@@ -117,11 +122,14 @@ const PRUNING: [Rule; 9] = [
     rule("", "configmaps", &["delete"], "Nothing is pruned."),
 ];
 
-/// The same reads serve `history configmap/NAME`, which does not write.
-const RESTORING: [Rule; 9] = [
-    rule("", "configmaps", &["list"], "What is there, and what could be put back, cannot be read: there is no answer."),
+const RESTORING: [Rule; 2] = [
     rule("", "configmaps", &["get"], "Where the answer to the write is lost, what it did cannot be looked at."),
     rule("", "configmaps", &["patch"], "Nothing can be restored: the dry run is denied, and nothing is written."),
+];
+
+/// One ConfigMap, and who reads it.
+const LISTING: [Rule; 7] = [
+    rule("", "configmaps", &["list"], "What is there, and what could be put back, cannot be read: there is no answer."),
     rule("", "pods", &["list"], "Which running Pods read the ConfigMap is not known."),
     rule("apps", "deployments", &["list"], "Which Deployments read it is not known."),
     rule("apps", "statefulsets", &["list"], "Which StatefulSets read it is not known."),
@@ -137,6 +145,7 @@ pub fn of(verb: Verb) -> Vec<Rule> {
         Verb::Check => [&JUDGING[..], &OTHERS].concat(),
         Verb::Undo => [&JUDGING[..], &OTHERS, &ROLLING_BACK, &COPYING].concat(),
         Verb::Snapshot => [&JUDGING[..], &COPYING, &PRUNING].concat(),
-        Verb::Restore => RESTORING.to_vec(),
+        Verb::Restore => [&LISTING[..], &RESTORING].concat(),
+        Verb::Versions => LISTING.to_vec(),
     }
 }

@@ -17,6 +17,7 @@ use crate::core::plan::Judged;
 use crate::core::recording::{self, Saving};
 use crate::core::report::{Document, DocumentKind, Outcome, Saved, SavedLine, WrittenObject};
 use crate::core::snapshot;
+use crate::core::verdict::Verdict;
 use crate::core::workload::Target;
 use crate::run::observe::Observation;
 use crate::run::undo::DryRun;
@@ -79,7 +80,10 @@ pub async fn create(
     let there = settle_names(cluster, &seen, &mut savings).await?;
     saved.snapshots = savings.iter().map(line).collect();
     let document = |saved: Saved| {
-        Document::new(DocumentKind::Saved, &seen, &history, &judged, Outcome::Saved(Box::new(saved))).seal()
+        let mut document =
+            Document::new(DocumentKind::Saved, &seen, &history, &judged, Outcome::Saved(Box::new(saved)));
+        document.warnings.extend(unread(&judged));
+        document.seal()
     };
     if savings.is_empty() && !records_something(&judged) {
         return Ok(document(saved));
@@ -145,6 +149,20 @@ async fn annotate(cluster: &Cluster, seen: &Observed, record: &str) -> Result<Wr
     let (namespace, name) = (workload.namespace(), workload.name());
     let object = cluster.merge_patch(Resource::Deployments, namespace, name, &patch, false).await?;
     Ok(WrittenObject::of(&object))
+}
+
+/// What could not be read is neither saved nor recorded.
+fn unread(judged: &[Judged]) -> Vec<String> {
+    let unreadable = judged.iter().flat_map(|j| &j.references).filter(|r| r.verdict == Verdict::Unreadable);
+    let mut lines: Vec<String> = unreadable
+        .map(|r| {
+            let why = r.facts.first().map_or("", |f| f.detail.as_str());
+            format!("{}/{} is not recorded: {why}", r.reference.kind.word(), r.reference.name)
+        })
+        .collect();
+    lines.sort();
+    lines.dedup();
+    lines
 }
 
 /// A record is worth writing even where all content is saved by its names.

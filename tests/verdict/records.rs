@@ -1,6 +1,7 @@
 //! Records: proof later of what was known once, and nothing that was not known then.
 
 use saferollback::core::plan::Judged;
+use saferollback::core::recording;
 use saferollback::core::recovery::Grade;
 use saferollback::core::verdict::{Judgement, Verdict};
 use serde_json::{Value, json};
@@ -189,6 +190,41 @@ fn a_likely_read_stays_likely() {
     let judgement = scene.judgement(1);
     assert!(judgement.verdict != Verdict::Changed && judgement.read.is_none(), "{:#?}", judgement.facts);
     assert_eq!(judgement.candidates.first().map(|c| (c.origin.word(), c.grade)), Some(("snapshot", Grade::Likely)));
+}
+
+/// Without this each run with fewer rights, or with a shorter memory, would add a record that says less.
+#[test]
+fn what_is_stated_already_is_not_recorded_again() {
+    let states = |scene: &Scene, later: &Scene| {
+        let (seen, _) = later.observe();
+        let recording = recording::of(&seen, &later.judged(1));
+        let mut record = recording.record.expect("a record");
+        recording::name_snapshots(&mut record, &recording.savings);
+        scene.observed().records.expect("records").states(&record)
+    };
+    let mut scene = Scene::calm(env_from());
+    scene.record(1, 1100);
+    let mut bare = scene.clone();
+    (bare.records, bare.snapshots) = (Vec::new(), Vec::new());
+    // A likely read of the same is less; so is none.
+    let mut likely = bare.clone();
+    likely.events.clear();
+    let mut blind = likely.clone();
+    forget(&mut blind);
+    assert_eq!((likely.verdict(1), blind.verdict(1)), (Verdict::LikelySame, Verdict::Unknown));
+    assert!(states(&scene, &likely) && states(&scene, &blind));
+    // A write, another Pod, a restart: something new.
+    let mut written = bare.clone();
+    written.overwrite(json!({"A": "2"}), 700);
+    assert!(!states(&scene, &written));
+    let mut restarted = bare.clone();
+    restarted.pods[0]["status"]["containerStatuses"][0]["restartCount"] = json!(1);
+    assert!(!states(&scene, &restarted));
+    // And proof is more than likely.
+    let mut weak = Scene::calm(env_from());
+    weak.events.clear();
+    weak.record(1, 1100);
+    assert!(!states(&weak, &bare));
 }
 
 /// The forger's way: edit the object, then have it recorded. Without this today's bytes would be tomorrow's proof of what

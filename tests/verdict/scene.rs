@@ -454,7 +454,7 @@ impl Scene {
         self.observe().0
     }
 
-    fn observe(&self) -> (Observed, History) {
+    pub fn observe(&self) -> (Observed, History) {
         let objects = |values: &[Value]| values.iter().cloned().map(Object).collect::<Vec<_>>();
         let kind = |o: &Value| if o["kind"] == "Secret" { Kind::Secret } else { Kind::ConfigMap };
         let mut found: BTreeMap<_, _> = self
