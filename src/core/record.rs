@@ -226,7 +226,8 @@ impl Record {
     }
 }
 
-fn name(workload: &str, text: &str) -> String {
+/// `<workload>-sr-<hex digits of a hash of the data>`
+pub fn name(workload: &str, text: &str) -> String {
     let hex: String = Sha256::digest(text.as_bytes()).iter().take(8).map(|b| format!("{b:02x}")).collect();
     snapshot::fit(workload, &hex)
 }

@@ -127,6 +127,12 @@ fn no_annotation_ends_the_program() {
     feed(targets::annotations, 4, 40, |random| random.bytes(200));
 }
 
+/// Without this a record, which anybody may write who may create ConfigMaps, could keep everybody from a rollback.
+#[test]
+fn no_record_ends_the_program() {
+    feed(targets::records, 7, 40, |random| random.bytes(200));
+}
+
 /// Without this an object of an unexpected shape could keep everybody from a rollback.
 #[test]
 fn no_object_ends_the_program() {

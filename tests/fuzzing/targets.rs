@@ -9,8 +9,10 @@ use saferollback::cluster::Cluster;
 use saferollback::cluster::kubeconfig::{Connection, ConnectionFlags, Environment};
 use saferollback::cluster::offline::Dump;
 use saferollback::cluster::read::{Resource, Select};
+use saferollback::core::history;
 use saferollback::core::plan::Plan;
 use saferollback::core::policy::{Config, Rules};
+use saferollback::core::record;
 use saferollback::core::recovery::Grade;
 use saferollback::core::references;
 use saferollback::core::report::Document;
@@ -19,8 +21,13 @@ use saferollback::run::undo::{Asked, DryRun, Request};
 use saferollback::run::{self, Failure, Phase, Scene, Source, Voice};
 use serde_json::{Map, Value, json};
 
-pub const TARGETS: [(&str, fn(&[u8])); 4] =
-    [("dump", dump), ("kubeconfig", kubeconfig), ("annotations", annotations), ("objects", objects)];
+pub const TARGETS: [(&str, fn(&[u8])); 5] = [
+    ("dump", dump),
+    ("kubeconfig", kubeconfig),
+    ("annotations", annotations),
+    ("objects", objects),
+    ("records", records),
+];
 
 /// The recorded incident, a file each.
 pub const INCIDENT: [&str; 7] = [
@@ -274,6 +281,60 @@ pub fn annotations(bytes: &[u8]) {
             other => *other = value,
         }
     }
+    every_verb(loaded(&documents));
+}
+
+/// The incident with a record of revision 1, changed anywhere; mostly under the name that its data asks for.
+pub fn records(bytes: &[u8]) {
+    let mut documents = documents();
+    let mut dice = Dice::new(bytes);
+    let find = |document: &Value, name: &str, pointer: &str| -> Value {
+        let items = document["items"].as_array().into_iter().flatten();
+        let found = items.into_iter().find(|i| i["metadata"]["name"].as_str().is_some_and(|n| n.starts_with(name)));
+        found.and_then(|i| i.pointer(pointer)).cloned().unwrap_or_default()
+    };
+    let sets: Vec<&Value> = documents[2]["items"].as_array().into_iter().flatten().collect();
+    let set = sets.iter().find(|s| s["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "1");
+    let set = set.map(|s| (*s).clone()).unwrap_or_default();
+    let held = json!({
+        "uid": find(&documents[5], "settings", "/metadata/uid"),
+        "resourceVersion": find(&documents[5], "settings", "/metadata/resourceVersion"),
+    });
+    let digest = "sr1:c1da0820312297e4c1da0820312297e4c1da0820312297e4c1da0820312297e4";
+    let mut stated = vec![json!({
+        "format": "saferollback.dev/record/v1",
+        "workload": {"kind": "Deployment", "name": "web", "uid": find(&documents[1], "web", "/metadata/uid")},
+        "revision": {
+            "number": 1, "uid": set["metadata"]["uid"], "over": false,
+            "template": history::template_digest(&set["spec"]["template"]),
+        },
+        "pods": [{"uid": find(&documents[3], "web", "/metadata/uid"), "restarts": {"app": 0}}],
+        "references": [{
+            "kind": "ConfigMap", "name": "settings", "live": held,
+            "read": {
+                "grade": "proof", "by": "undo", "held": held, "digest": digest, "consumed": digest,
+                "taken": {"/spec/containers/0/envFrom/0 app container-start": digest},
+                "snapshot": "settings-sr-c1da0820312297e4",
+            },
+        }],
+    })];
+    if dice.below(8) > 0 {
+        change(&mut stated, &mut dice);
+    }
+    let text = stated[0].to_string();
+    let name = if dice.below(8) > 0 { record::name("web", &text) } else { dice.text() };
+    let mut body = vec![json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "immutable": true, "data": {"record": text},
+        "metadata": {
+            "name": name, "namespace": find(&documents[1], "web", "/metadata/namespace"), "uid": "u-record",
+            "resourceVersion": "1", "creationTimestamp": "2026-11-29T12:00:00Z",
+            "labels": {"app.kubernetes.io/managed-by": "kubectl-saferollback", "saferollback.dev/kind": "record"},
+        },
+    })];
+    if dice.below(4) == 0 {
+        change(&mut body, &mut dice);
+    }
+    documents.extend(body);
     every_verb(loaded(&documents));
 }
 
