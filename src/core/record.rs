@@ -79,6 +79,16 @@ pub struct Entry {
     pub live: Option<Held>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read: Option<ReadLine>,
+    /// Snapshots that were saved with it and are not known to hold what was read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub saved: Vec<String>,
+}
+
+impl Entry {
+    fn snapshots(&self) -> impl Iterator<Item = &str> {
+        let read = self.read.as_ref().and_then(|read| read.snapshot.as_deref());
+        read.into_iter().chain(self.saved.iter().map(String::as_str))
+    }
 }
 
 /// One version of an object.
@@ -191,9 +201,9 @@ impl Record {
         Ok(record)
     }
 
-    /// The names of the snapshots that hold what was read.
+    /// The names of the snapshots that hold what was read, or were saved with it.
     pub fn snapshots(&self) -> impl Iterator<Item = &str> {
-        self.references.iter().filter_map(|e| e.read.as_ref()?.snapshot.as_deref())
+        self.references.iter().flat_map(Entry::snapshots)
     }
 
     fn implies(&self, other: &Record) -> bool {
@@ -209,6 +219,7 @@ impl Record {
             self.references.iter().any(|mine| {
                 (&mine.kind, &mine.name, &mine.live) == (&theirs.kind, &theirs.name, &theirs.live)
                     && read(&mine.read, &theirs.read)
+                    && theirs.saved.iter().all(|saved| mine.snapshots().any(|s| s == saved))
             })
         };
         (&self.workload, &self.revision, &self.pods) == (&other.workload, &other.revision, &other.pods)
@@ -339,11 +350,11 @@ impl Records {
         self.kept.iter().any(|k| k.current && k.record.is_of(revision))
     }
 
-    /// The snapshots that hold what revisions of this history read: the source's name, and the snapshot's.
+    /// The snapshots that records of this history name: the source's name, and the snapshot's.
     pub fn snapshots(&self) -> Vec<(String, String)> {
         let entries = self.kept.iter().filter(|k| k.current).flat_map(|k| &k.record.references);
-        let mut pairs: Vec<(String, String)> =
-            entries.filter_map(|e| Some((e.name.clone(), e.read.as_ref()?.snapshot.clone()?))).collect();
+        let named = entries.flat_map(|e| e.snapshots().map(|snapshot| (e.name.clone(), snapshot.to_string())));
+        let mut pairs: Vec<(String, String)> = named.collect();
         pairs.sort();
         pairs.dedup();
         pairs

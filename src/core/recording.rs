@@ -52,9 +52,10 @@ pub fn of(seen: &Observed, judged: &Judged) -> Recording {
         let kept = savings_of(seen, judged, judgement);
         let read = read_line(judgement);
         let live = judgement.live.as_ref().map(Held::of);
-        if live.is_some() || read.is_some() {
+        if live.is_some() || read.is_some() || !kept.is_empty() {
             let name = judgement.reference.name.clone();
-            record.references.push(Entry { kind: judgement.reference.kind.to_string(), name, live, read });
+            let kind = judgement.reference.kind.to_string();
+            record.references.push(Entry { kind, name, live, read, saved: Vec::new() });
         }
         savings.extend(kept);
     }
@@ -66,11 +67,14 @@ pub fn of(seen: &Observed, judged: &Judged) -> Recording {
 pub fn name_snapshots(record: &mut Record, savings: &[Saving]) {
     for entry in &mut record.references {
         let reference = format!("{}/{}", entry.kind, entry.name);
+        let of_entry = savings.iter().filter(|s| s.revision == record.revision.number && s.reference == reference);
         if let Some(read) = &mut entry.read {
-            let holds =
-                |s: &&Saving| s.reference == reference && Some(s.snapshot.content.digest().to_string()) == read.digest;
-            read.snapshot = savings.iter().find(holds).map(|s| s.snapshot.name.clone());
+            let holds = |s: &&Saving| Some(s.snapshot.content.digest().to_string()) == read.digest;
+            read.snapshot = of_entry.clone().find(holds).map(|s| s.snapshot.name.clone());
         }
+        let read = entry.read.as_ref().and_then(|read| read.snapshot.clone());
+        let others = of_entry.map(|s| s.snapshot.name.clone()).filter(|name| Some(name) != read.as_ref());
+        entry.saved = others.collect();
     }
 }
 
@@ -132,7 +136,8 @@ pub fn after_undo(
             .then(|| proven(content.as_ref()))
             .map(|line| ReadLine { snapshot: pinned.then(|| reference.name.clone()), ..line });
         let kind = reference.kind.to_string();
-        record.references.push(Entry { kind, name: reference.name.clone(), live: Some(Held::of(object)), read });
+        let name = reference.name.clone();
+        record.references.push(Entry { kind, name, live: Some(Held::of(object)), read, saved: Vec::new() });
     }
     (!record.references.is_empty() && !record.pods.is_empty()).then_some(record)
 }

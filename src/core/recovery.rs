@@ -144,7 +144,9 @@ pub fn candidates(
         match found.iter_mut().find(|c| c.digest == candidate.digest) {
             // A snapshot stays when the API's history is gone; the dates are the history's.
             Some(known) if known.grade == candidate.grade && candidate.origin == Origin::Snapshot => {
-                known.origin = Origin::Snapshot;
+                if known.origin != Origin::Live {
+                    known.origin = Origin::Snapshot;
+                }
             }
             Some(known) if known.grade >= candidate.grade => {}
             Some(known) => *known = candidate,

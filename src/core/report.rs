@@ -641,7 +641,9 @@ pub fn looked_in(seen: &Observed, plan: &Plan) -> Vec<String> {
             .flat_map(|j| &j.candidates)
             .find(|c| c.origin == crate::core::observed::Origin::LastApplied);
         let applied = applied.map_or("none".to_string(), |c| format!("{}, of unknown date", c.digest.short()));
-        lines.push(format!("API history: {api}; last-applied: {applied}"));
+        let saved = seen.snapshots.get(name).map_or(0, Vec::len);
+        let saved = if saved == 0 { "none".to_string() } else { format!("{saved}, not known to be the one") };
+        lines.push(format!("snapshots: {saved}; API history: {api}; last-applied: {applied}"));
     }
     lines.dedup();
     lines

@@ -80,6 +80,7 @@ pub fn ways_on(plan: &Plan, request: &Request) -> Vec<WayOn> {
         for candidate in candidates.iter().filter(|c| c.origin != Origin::Live).take(3) {
             let whence = match candidate.origin {
                 Origin::LastApplied => "it was last applied with kubectl, at an unknown time".to_string(),
+                Origin::Snapshot => "a snapshot that was saved, not known to be the one".into(),
                 Origin::TimeTravel => "a version from the API history, not known to be the one".into(),
                 _ => "a version from the files, not known to be the one".into(),
             };

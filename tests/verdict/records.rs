@@ -192,6 +192,24 @@ fn a_likely_read_stays_likely() {
     assert_eq!(judgement.candidates.first().map(|c| (c.origin.word(), c.grade)), Some(("snapshot", Grade::Likely)));
 }
 
+/// Without this what was saved in time without a known reader would be pruned after an hour, and found by nobody.
+#[test]
+fn what_was_saved_without_a_known_reader_is_named_and_found() {
+    let mut scene = Scene::calm(env_from());
+    scene.write(json!({"A": "2"}), 700, 1050);
+    // Nothing bounds the read any more: both versions are worth saving, and none is known to have been read. Today's needs no
+    // snapshot to be found.
+    (scene.events, scene.domain) = (Vec::new(), Default::default());
+    scene.record(1, 1100);
+    let text = scene.records[0]["data"]["record"].as_str().expect("text").to_string();
+    assert!(!text.contains("\"read\"") && text.matches("settings-sr-").count() == 2, "{text}");
+    forget(&mut scene);
+    let judgement = scene.judgement(1);
+    let saved: Vec<_> =
+        judgement.candidates.iter().filter(|c| c.origin.word() == "snapshot").map(|c| c.grade).collect();
+    assert_eq!(saved, [Grade::None], "{:#?}", judgement.candidates);
+}
+
 /// Without this each run with fewer rights, or with a shorter memory, would add a record that says less.
 #[test]
 fn what_is_stated_already_is_not_recorded_again() {
