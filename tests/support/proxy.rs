@@ -215,7 +215,9 @@ async fn connection(mut stream: TcpStream, client: kube::Client, shared: Arc<Sha
                 return None;
             }
             Act::Answer(status, body) => {
-                answer(&mut stream, status, &[], body.to_string().as_bytes()).await?;
+                // As the API server asks for patience.
+                let patience = if status == 429 { vec!["Retry-After: 1\r\n".to_string()] } else { Vec::new() };
+                answer(&mut stream, status, &patience, body.to_string().as_bytes()).await?;
                 answered(status);
                 continue;
             }
