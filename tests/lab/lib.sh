@@ -1,0 +1,16 @@
+# Shared by the lab's scripts. The lab keeps its files in $LAB (default: target/lab): the learner's inputs, the tools'
+# observations, and where the node is.
+lab_scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+project=$(cd "$lab_scripts/../.." && pwd)
+lab=${LAB:-$project/target/lab}
+namespace=cnpa-rollback
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "${0##*/}: $*"; exit 1; }
+
+# The lab's kubectl and the plugin beside it, on the lab's cluster and on no other.
+at_the_lab() {
+    [ -f "$lab/environment" ] || die "the lab is not up: tests/lab/up"
+    # shellcheck source=/dev/null
+    . "$lab/environment"
+}
