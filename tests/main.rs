@@ -18,6 +18,7 @@ mod history;
 mod laws;
 mod layers;
 mod node;
+mod observation;
 mod owners;
 mod policy;
 mod readme;

@@ -213,7 +213,40 @@ fn several() -> Value {
     sheet("RollbackList", &json!({"items": [rolled_back(), refused()], "exitCode": 3}))
 }
 
-fn documents() -> [Value; 12] {
+fn observed() -> Value {
+    let owner = |kind: &str| json!({"kind": kind, "name": "web", "uid": "u-2"});
+    let body = json!({
+        "kind": "Observation",
+        "pods": [{
+            "name": "web-1-x", "uid": "u-5", "ready": true, "terminating": false, "phase": "Running", "created": NOW,
+            "revision": 1, "owners": [owner("ReplicaSet"), owner("Deployment")],
+            "containers": [{
+                "name": "app", "init": false, "ready": true, "startedAt": NOW, "restartCount": 0, "waiting": null,
+            }],
+            "references": [{
+                "reference": "ConfigMap/settings", "today": "changed", "verdict": "changed", "read": DIGEST,
+                "because": "it differs",
+            }],
+            "probe": {"status": 503, "digest": format!("sha256:{}", &DIGEST[4..]), "error": null},
+        }],
+        "services": [{
+            "name": "web", "uid": "u-6", "endpoints": [{"pod": "web-1-x", "uid": "u-5"}], "probe": null,
+            "answeredBy": {"pod": "web-1-x", "uid": "u-5", "ours": true}, "attribution": "attributed", "because": null,
+        }],
+        "configs": [{
+            "kind": "ConfigMap", "name": "settings", "state": "found", "uid": "u-1", "resourceVersion": "7",
+            "immutable": false, "digest": DIGEST,
+        }],
+        "condition": {
+            "met": false, "parts": [{"until": "complete", "met": false, "because": "it waits"}],
+            "lookAt": [{"pod": "web-1-x", "because": "not ready"}],
+        },
+        "exitCode": 4,
+    });
+    with(history(), &body)
+}
+
+fn documents() -> [Value; 13] {
     [
         history(),
         checked(),
@@ -227,6 +260,7 @@ fn documents() -> [Value; 12] {
         barred(),
         snapshot_list(),
         several(),
+        observed(),
     ]
 }
 
@@ -317,6 +351,17 @@ fn planted_faults_are_refused() {
         (barred(), "/refusals/0/code", json!("because")),
         (barred(), "/waysOn/0/id", json!("pray")),
         (barred(), "/outcome", json!("planned")),
+        (observed(), "/exitCode", json!(0)),
+        (observed(), "/condition/met", json!(true)),
+        (observed(), "/condition/parts", json!([])),
+        (observed(), "/condition", Value::Null),
+        (observed(), "/pods/0/references/0/today", json!("safe")),
+        (observed(), "/pods/0/owners", json!([])),
+        (observed(), "/pods/0/probe/status", Value::Null),
+        (observed(), "/pods/0/probe/body", json!("x")),
+        (observed(), "/services/0/attribution", json!("unattributed")),
+        (observed(), "/services/0/answeredBy", Value::Null),
+        (observed(), "/configs/0/state", json!("absent")),
         (refused(), "/refusals", json!([])),
         (refused(), "/refusals/0/code", json!("because")),
         (refused(), "/waysOn/0/id", json!("pray")),
@@ -416,6 +461,8 @@ fn the_schemas_words_are_the_programs() {
         ("core/contents.rs", "Source", "/$defs/version/properties/source/enum"),
         ("core/changes.rs", "Change", "/$defs/keyChange/properties/change/enum"),
         ("core/diff.rs", "Answer", "/$defs/diff/properties/contents/items/properties/answer/enum"),
+        ("core/observation.rs", "Holds", "/$defs/pod/properties/references/items/properties/today/enum"),
+        ("core/observation.rs", "Attribution", "/$defs/service/properties/attribution/enum"),
         ("core/restore.rs", "Bar", "/$defs/restore/properties/refusals/items/properties/code/enum"),
         ("core/restore.rs", "Ending", "/$defs/restore/properties/outcome/enum"),
     ];

@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cluster::kubeconfig::ConnectionFlags;
+use crate::core::observation::Probe;
 use crate::core::rights;
+use crate::core::until::Until;
 
 /// Rollbacks whose configuration is known.
 ///
@@ -98,6 +100,12 @@ pub enum Verb {
         after_help = "Examples:\n  kubectl saferollback undo web --to-revision 3 --dry-run=client\n  kubectl saferollback undo web --to-revision 3\n  kubectl saferollback undo web --to-revision 3 --use settings=old.yaml\n  kubectl saferollback undo web worker --to-time 10m\n\nExit codes: 0 done or nothing to do, 1 could not, 2 usage, 3 refused,\n4 the rollout failed or timed out, or was put back,\n5 the workload changed since the plan, 130/143 interrupted."
     )]
     Undo(Undo),
+    /// Show the Pods, what they hold and answer, and wait for a condition
+    ///
+    /// Reads only. Each Pod's line says whether it holds today's content of what its template names, each Service's which
+    /// Pods it leads to. --probe asks them, through the API server; an answer of 503 is an answer.
+    #[command(after_help = OBSERVE_HELP)]
+    Observe(Observe),
     /// Save configuration as immutable snapshots
     #[command(subcommand)]
     Snapshot(Snapshot),
@@ -170,6 +178,55 @@ pub struct Diff {
     pub output: Option<Output>,
 }
 
+const OBSERVE_HELP: &str = "Conditions for --until; of several all must hold:
+  complete          kubectl rollout status would say that it is rolled out
+  incomplete        the wanted revision has Pods of which one is not ready, while a Pod of another
+                    revision is
+  stable            complete, and no Pod changed for 5s, as seen by this run
+  degraded          the last rollout came to its end, and fewer Pods are ready than wanted
+  pod-replaced=UID  that Pod is gone, and one of the workload that was not beside it is there, ready
+                    or not; one that went before this run is known by its Event, for about an hour
+  FIELD=VALUE       the document of -o json has this text at FIELD, as in pods.0.probe.status=503;
+                    a step is a member, a number, an item's name, or * for any of them
+
+Examples:
+  kubectl saferollback observe web
+  kubectl saferollback observe web --probe /ready:8080 --probe-pod-field env.HOSTNAME
+  kubectl saferollback observe web --until stable --timeout 2m --out web.json
+
+Exit codes: 0 observed, and the condition held; 1 could not, 2 usage,
+4 the condition did not hold in time: nothing is saved then.";
+
+#[derive(Args, Debug)]
+pub struct Observe {
+    #[command(flatten)]
+    pub target: Target,
+    /// Ask each Pod, and each Service that selects them, for this path: /ready, or /ready:8080
+    #[arg(long, value_name = "PATH[:PORT]", value_parser = Probe::parse)]
+    pub probe: Option<Probe>,
+    /// Where a Service's answer names its Pod by name or uid: a JSON pointer or a dotted name in its JSON
+    #[arg(long, value_name = "FIELD", requires = "probe")]
+    pub probe_pod_field: Option<String>,
+    /// Put the answers themselves into the document, up to 64 KiB each; else their digests alone
+    #[arg(long, requires = "probe")]
+    pub show_content: bool,
+    /// Wait until this holds: complete, incomplete, stable, degraded, pod-replaced=UID or FIELD=VALUE
+    #[arg(long, value_name = "CONDITION", value_parser = Until::parse)]
+    pub until: Vec<Until>,
+    /// How long to wait, as 90s or 5m, 0 for ever
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "75s", requires = "until")]
+    pub timeout: Duration,
+    /// Save the document, as JSON, to a new file; only where the condition held
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Replace that file
+    #[arg(long, requires = "out")]
+    pub overwrite: bool,
+    /// Print the report as json or yaml, or a wider table
+    #[arg(short, long, value_name = "wide|json|yaml")]
+    pub output: Option<Output>,
+}
+
 #[derive(Args, Debug)]
 pub struct Restore {
     /// configmap/NAME or configmap NAME
@@ -238,6 +295,7 @@ pub enum For {
     Snapshot,
     Restore,
     HistoryConfigmap,
+    Observe,
 }
 
 impl For {
@@ -250,6 +308,7 @@ impl For {
             For::Snapshot => rights::Verb::Snapshot,
             For::Restore => rights::Verb::Restore,
             For::HistoryConfigmap => rights::Verb::Versions,
+            For::Observe => rights::Verb::Observe,
         }
     }
 }

@@ -5,7 +5,9 @@ mod check;
 mod contents;
 mod diff;
 mod error;
+mod file;
 mod history;
+mod observe;
 mod rbac;
 mod restore;
 mod screen;
@@ -143,6 +145,7 @@ async fn verb(cli: &Cli) -> Result<u8, Failure> {
             Ok(diff.exit_code)
         }
         Verb::Restore(args) => restore::verb(cli, args).await,
+        Verb::Observe(args) => observe::verb(cli, args).await,
         Verb::Undo(args) => undo_verb(cli, args).await,
         Verb::Snapshot(args::Snapshot::Create(args)) => snapshot_create(cli, args).await,
         Verb::Snapshot(args::Snapshot::List(args)) => {
@@ -394,15 +397,22 @@ fn warnings(document: &Document) {
 }
 
 fn print(document: &impl serde::Serialize, output: Output) -> Result<(), Failure> {
-    let wrong = |error: serde_json::Error| Failure::Given(format!("cannot print the report: {error}"));
     if output == Output::Json {
-        ui::out(&format!("{}\n", harmless(&serde_json::to_string_pretty(document).map_err(wrong)?)));
+        ui::out(&json(document)?);
         return Ok(());
     }
+    let wrong = |error: serde_json::Error| Failure::Given(format!("cannot print the report: {error}"));
     let text = serde_json::to_string(document).map_err(wrong)?;
     let value: Value = serde_json::from_str(&text).map_err(wrong)?;
     ui::out(&yaml::document(&value).map_err(Failure::Given)?);
     Ok(())
+}
+
+/// The report as JSON for people and programs.
+fn json(document: &impl serde::Serialize) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(document);
+    let text = text.map_err(|error| Failure::Given(format!("cannot print the report: {error}")))?;
+    Ok(format!("{}\n", harmless(&text)))
 }
 
 fn rules(args: &args::Undo, namespace: Option<&str>) -> Result<Rules, Failure> {

@@ -2,12 +2,15 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::{HeaderMap, Method, Request, header};
+use http_body::Body as _;
 use serde_json::{Map, Value};
 
 use crate::cluster::read::{ReadError, Resource};
@@ -159,6 +162,35 @@ impl Cluster {
             let body =
                 response.into_body().collect_bytes().await.map_err(|error| Broken::Lost { cause: deepest(&error) })?;
             Ok(Answer { status, body: body.to_vec(), retry_after })
+        })
+        .await
+    }
+
+    /// As `exchange`, of an answer that may be of any size: at most so many bytes of its body, and whether that was all.
+    /// What it warns of is not the API server's word.
+    pub(super) async fn exchange_some(
+        &self,
+        request: Request<Vec<u8>>,
+        most: usize,
+        limit: Duration,
+    ) -> Result<(Answer, bool), Broken> {
+        self.within(Some(self.patience.request.map_or(limit, |own| own.min(limit))), async {
+            self.line.requests.fetch_add(1, Ordering::Relaxed);
+            let response = self.client.send(request.map(kube::client::Body::from)).await.map_err(broken)?;
+            let status = response.status().as_u16();
+            let mut stream = response.into_body();
+            let mut body = Vec::new();
+            let mut whole = true;
+            while let Some(frame) = poll_fn(|context| Pin::new(&mut stream).poll_frame(context)).await {
+                let frame = frame.map_err(|error| Broken::Lost { cause: deepest(&error) })?;
+                body.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
+                if body.len() > most {
+                    body.truncate(most);
+                    whole = false;
+                    break;
+                }
+            }
+            Ok((Answer { status, body, retry_after: None }, whole))
         })
         .await
     }

@@ -1,7 +1,7 @@
 //! All traffic with a cluster, and the same reads from files.
 //!
 //! `kubeconfig` decides where to go and as whom, `connect` builds the client, `read`, `write` and `watch` speak
-//! to the API server, `offline` answers the reads from a dump. Objects stay raw JSON in both directions. Nothing
+//! to the API server, `probe` through it to Pods and Services, `offline` answers the reads from a dump. Objects stay raw JSON in both directions. Nothing
 //! here prints: what a person should hear while a call is still running goes to [`Cluster::on_notice`].
 
 pub mod connect;
@@ -10,6 +10,7 @@ mod exchange;
 pub mod kubeconfig;
 pub mod offline;
 mod one_first;
+pub mod probe;
 pub mod read;
 pub mod watch;
 pub mod write;

@@ -36,7 +36,7 @@ pub enum Resource {
     Jobs,
     ReplicationControllers,
     PodTemplates,
-    /// The five below belong to who else writes a workload; only the autoscaler is part of Kubernetes itself.
+    /// The next five belong to who else writes a workload; only the autoscaler is part of Kubernetes itself.
     HorizontalPodAutoscalers,
     VerticalPodAutoscalers,
     /// Of Argo CD.
@@ -45,10 +45,13 @@ pub enum Resource {
     Kustomizations,
     /// Of Flux.
     HelmReleases,
+    Services,
+    /// Which Pods a Service leads to.
+    EndpointSlices,
 }
 
 impl Resource {
-    pub const ALL: [Resource; 18] = [
+    pub const ALL: [Resource; 20] = [
         Resource::Deployments,
         Resource::StatefulSets,
         Resource::DaemonSets,
@@ -67,6 +70,8 @@ impl Resource {
         Resource::Applications,
         Resource::Kustomizations,
         Resource::HelmReleases,
+        Resource::Services,
+        Resource::EndpointSlices,
     ];
 
     /// The word of the URL and of messages.
@@ -90,6 +95,8 @@ impl Resource {
             Resource::Applications => "applications",
             Resource::Kustomizations => "kustomizations",
             Resource::HelmReleases => "helmreleases",
+            Resource::Services => "services",
+            Resource::EndpointSlices => "endpointslices",
         }
     }
 
@@ -113,6 +120,8 @@ impl Resource {
             Resource::Applications => "Application",
             Resource::Kustomizations => "Kustomization",
             Resource::HelmReleases => "HelmRelease",
+            Resource::Services => "Service",
+            Resource::EndpointSlices => "EndpointSlice",
         }
     }
 
@@ -134,12 +143,14 @@ impl Resource {
             Resource::Applications => "/apis/argoproj.io/v1alpha1",
             Resource::Kustomizations => "/apis/kustomize.toolkit.fluxcd.io/v1",
             Resource::HelmReleases => "/apis/helm.toolkit.fluxcd.io/v2",
+            Resource::EndpointSlices => "/apis/discovery.k8s.io/v1",
             Resource::Pods
             | Resource::ConfigMaps
             | Resource::Secrets
             | Resource::Events
             | Resource::ReplicationControllers
-            | Resource::PodTemplates => "/api/v1",
+            | Resource::PodTemplates
+            | Resource::Services => "/api/v1",
         }
     }
 

@@ -14,6 +14,7 @@ use crate::core::diff::Diff;
 use crate::core::evidence;
 use crate::core::history::{CHANGE_CAUSE, History};
 use crate::core::object::Object;
+use crate::core::observation::Observation;
 use crate::core::observed::{Observed, PastEnd};
 use crate::core::owners;
 use crate::core::plan::{Judged, Plan};
@@ -32,6 +33,7 @@ pub enum DocumentKind {
     Plan,
     Rollback,
     Saved,
+    Observation,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -217,6 +219,7 @@ pub enum Outcome {
     Diff(Box<Diff>),
     Undo(Box<Undo>),
     Saved(Box<Saved>),
+    Observation(Box<Observation>),
 }
 
 #[derive(Clone, Debug, Serialize)]

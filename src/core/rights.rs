@@ -11,11 +11,20 @@ pub enum Verb {
     Restore,
     /// `history configmap/NAME`
     Versions,
+    Observe,
 }
 
 impl Verb {
-    pub const ALL: [Verb; 7] =
-        [Verb::History, Verb::Check, Verb::Undo, Verb::Diff, Verb::Snapshot, Verb::Restore, Verb::Versions];
+    pub const ALL: [Verb; 8] = [
+        Verb::History,
+        Verb::Check,
+        Verb::Undo,
+        Verb::Diff,
+        Verb::Snapshot,
+        Verb::Restore,
+        Verb::Versions,
+        Verb::Observe,
+    ];
 
     pub fn word(self) -> &'static str {
         match self {
@@ -26,6 +35,7 @@ impl Verb {
             Verb::Snapshot => "snapshot",
             Verb::Restore => "restore",
             Verb::Versions => "history-configmap",
+            Verb::Observe => "observe",
         }
     }
 }
@@ -138,6 +148,19 @@ const LISTING: [Rule; 7] = [
     rule("batch", "jobs", &["list"], "Which Jobs read it is not known."),
 ];
 
+/// Which Pods answer, and what. A right on a `proxy` lets its holder send any GET to them.
+const ASKING: [Rule; 4] = [
+    rule("", "services", &["list"], "Which Services lead to the Pods is not known, and none is asked."),
+    rule(
+        "discovery.k8s.io",
+        "endpointslices",
+        &["list"],
+        "Which Pods a Service leads to is not known, so its Services are not told at all.",
+    ),
+    rule("", "pods/proxy", &["get"], "No Pod can be asked by --probe; that is said of each."),
+    rule("", "services/proxy", &["get"], "No Service can be asked by --probe; that is said of each."),
+];
+
 /// What a verb needs in the namespace that it works in.
 pub fn of(verb: Verb) -> Vec<Rule> {
     match verb {
@@ -147,5 +170,6 @@ pub fn of(verb: Verb) -> Vec<Rule> {
         Verb::Snapshot => [&JUDGING[..], &COPYING, &PRUNING].concat(),
         Verb::Restore => [&LISTING[..], &RESTORING].concat(),
         Verb::Versions => LISTING.to_vec(),
+        Verb::Observe => [&JUDGING[..], &ASKING].concat(),
     }
 }

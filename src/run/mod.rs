@@ -4,6 +4,7 @@ pub mod check;
 pub mod contents;
 pub mod diff;
 pub mod history;
+pub mod observation;
 pub mod observe;
 mod owners;
 pub mod prune;

@@ -76,7 +76,7 @@ impl Scene {
 
     /// The workload that is meant. A bare name is looked up as every kind in one go; no name at all is the only
     /// workload of the namespace.
-    async fn workload(&self, target: Option<&Target>) -> Result<Object, Failure> {
+    pub(super) async fn workload(&self, target: Option<&Target>) -> Result<Object, Failure> {
         // A kind that could not be looked at: then "not found" would say too much.
         let mut unseen: Option<ReadError> = None;
         let found: Vec<(WorkloadKind, Object)> = match target {
@@ -373,7 +373,7 @@ fn named(seen: &Observed, history: &History) -> BTreeSet<Key> {
 }
 
 /// `spec.selector` as a label selector in kubectl's spelling.
-fn selector(workload: &Object) -> String {
+pub(super) fn selector(workload: &Object) -> String {
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or("").to_string();
     let labels = workload.0.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
     let mut parts: Vec<String> =

@@ -1,6 +1,7 @@
 //! Whole commands: stdout, stderr and exit code together.
 
 mod contents;
+mod observe;
 mod offline;
 mod owners;
 mod revisions;

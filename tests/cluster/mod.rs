@@ -3,6 +3,7 @@
 mod fake;
 mod kubeconfig;
 mod offline;
+mod probe;
 mod read;
 mod socket;
 mod watch;

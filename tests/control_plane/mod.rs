@@ -8,6 +8,7 @@ mod harness;
 mod incident;
 mod latency;
 mod numbers;
+mod observe;
 mod odd;
 mod owners;
 mod prune;

@@ -2,7 +2,7 @@
 
 use super::numbers::says;
 use super::undo::writes;
-use crate::support::client::{CONFIGMAPS, DEPLOYMENTS, Resource};
+use crate::support::client::{CONFIGMAPS, DEPLOYMENTS, Resource, SERVICES};
 use crate::support::control_plane::{ControlPlane, Namespace};
 use crate::support::incident::{self, AGED};
 use crate::support::player::Player;
@@ -262,4 +262,41 @@ fn the_printed_role_is_taken_by_the_server() {
     assert!(!anywhere.contains("namespace:"), "{anywhere}");
     product::run(&["rbac"]).expect(2);
     product::run(&["rbac", "--for", "reboot"]).expect(2);
+}
+
+/// Without this somebody with the printed Role could not observe, or a missing right would look like a workload without
+/// Services, or like Pods that do not answer.
+#[test]
+fn observing_works_with_its_role_and_says_what_is_missing() {
+    let namespace = ControlPlane::main().namespace("observing");
+    let spec = json!({"selector": {"app": "web"}, "ports": [{"port": 80}]});
+    namespace.all(SERVICES).create(&json!({"metadata": {"name": "web"}, "spec": spec})).ok();
+    let _player = incident::start(&namespace, std::time::Duration::ZERO);
+    let observe = ["observe", "deploy/web", "--probe", "/", "-o", "json"];
+    let rules = printed("observe", &namespace);
+    let reading = printed("history", &namespace);
+    let own: Vec<&Value> = rules.iter().filter(|rule| !reading.contains(rule)).collect();
+    assert_eq!(own.len(), 4, "{own:#?}");
+    let exact = rights::named(&namespace, "exact", &json!(rules));
+    let whole = run_as(&namespace, exact.path(), &observe).expect(0);
+    assert!(!whole.stderr.contains("not allowed"), "{whole:?}");
+    assert_eq!(whole.document()["services"].as_array().map(Vec::len), Some(1));
+    for (left_out, rule) in own.iter().enumerate() {
+        let less: Vec<&Value> = rules.iter().filter(|r| r != rule).collect();
+        let few = rights::named(&namespace, &format!("unable-{left_out}"), &json!(less));
+        let ran = run_as(&namespace, few.path(), &observe).expect(0);
+        let (verb, resource) = spoken(rule);
+        says(&ran, &["not allowed", &verb, &resource, &namespace.name]);
+        let document = ran.document();
+        let known = !resource.ends_with("/proxy");
+        assert_eq!(document["services"].is_null(), known, "{resource}: {document:#}");
+        if known {
+            let file = tempfile::tempdir().expect("a folder");
+            let file = file.path().join("out.json");
+            let out = ["observe", "deploy/web", "--out", file.to_str().expect("a path")];
+            run_as(&namespace, few.path(), &out).expect(1);
+            assert!(!file.exists(), "what was not all seen is not saved");
+        }
+    }
+    assert_eq!(writes(&namespace), [""; 0]);
 }

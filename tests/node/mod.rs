@@ -4,6 +4,7 @@
 mod app;
 mod events;
 mod namesake;
+mod observe;
 mod restart;
 mod together;
 mod trap;

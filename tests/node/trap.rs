@@ -8,7 +8,7 @@ use crate::support::node::{self, Node, settings};
 use serde_json::{Value, json};
 
 /// Two good Pods of revision 1; an edit in place; a release whose Pod reads the edit and is not ready. The good Pods.
-fn sprung(namespace: &Namespace) -> Vec<Value> {
+pub(super) fn sprung(namespace: &Namespace) -> Vec<Value> {
     aged_settings(namespace);
     node::deploy(namespace, &node::web(2));
     let good = node::pods(namespace, "web");

@@ -30,6 +30,7 @@ pub const CONFIGMAPS: Resource = Resource::new("/api/v1", "configmaps");
 pub const PODS: Resource = Resource::new("/api/v1", "pods");
 pub const EVENTS: Resource = Resource::new("/api/v1", "events");
 pub const EVENTS_V1: Resource = Resource::new("/apis/events.k8s.io/v1", "events");
+pub const SERVICES: Resource = Resource::new("/api/v1", "services");
 pub const SERVICE_ACCOUNTS: Resource = Resource::new("/api/v1", "serviceaccounts");
 pub const DEPLOYMENTS: Resource = Resource::new("/apis/apps/v1", "deployments");
 pub const REPLICASETS: Resource = Resource::new("/apis/apps/v1", "replicasets");
