@@ -20,7 +20,7 @@
 //! 13. **report**: the document of which every screen is a printing, [`core::report::Document`].
 //!
 //! Beside them: [`core::diff`] compares two sides, [`core::contents`] lists the versions of one ConfigMap, and
-//! [`core::restore`] puts one back in place.
+//! [`core::restore`] puts one back in place. [`core::observation`] is what the Pods of a moment hold and answer.
 //!
 //! [`core`] is pure, [`cluster`] is all traffic, [`run`] has a file a verb, and [`cli`] alone prints.
 

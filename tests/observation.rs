@@ -203,16 +203,21 @@ fn a_pod_that_went_before_is_known_by_its_event_alone() {
     memory.look(&workload, &sets(), &pods);
     let (met, because) = asked("pod-replaced=b", &workload, &pods, 0, &memory);
     assert!(!met && because.contains("no Event tells of its end"), "{because}");
-    let event = |reason: &str, name: &str| {
+    let event = |reason: &str, message: &str, name: &str| {
         Object(json!({
-            "reason": reason, "firstTimestamp": "2026-11-29T12:10:01Z",
+            "reason": reason, "message": message, "firstTimestamp": "2026-11-29T12:10:01Z",
             "involvedObject": {"kind": "Pod", "name": name, "uid": "b"},
         }))
     };
-    memory.events(&[event("Started", "web-2-abcde"), event("Killing", "other-2-abcde")]);
-    assert!(!asked("pod-replaced=b", &workload, &pods, 0, &memory).0, "not its end, and another workload's");
+    let stop = "Stopping container app";
+    memory.events(&[
+        event("Started", "Started container app", "web-2-abcde"),
+        event("Killing", "Container app failed liveness probe, will be restarted", "web-2-abcde"),
+        event("Killing", stop, "other-2-abcde"),
+    ]);
+    assert!(!asked("pod-replaced=b", &workload, &pods, 0, &memory).0, "not its end, or another workload's");
     let mut memory = Memory::default();
-    memory.events(&[event("Killing", "web-2-abcde")]);
+    memory.events(&[event("Killing", stop, "web-2-abcde")]);
     assert!(asked("pod-replaced=b", &workload, &pods, 0, &memory).0);
     assert!(!asked("pod-replaced=b", &workload, &[a], 0, &memory).0, "older than its end");
 }

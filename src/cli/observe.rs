@@ -34,8 +34,8 @@ pub async fn verb(cli: &Cli, args: &args::Observe) -> Result<u8, Failure> {
     let document = tokio::select! {
         document = work => document?,
         code = interrupted() => {
-            let saved = if args.out.is_some() { ", and nothing was saved" } else { "" };
-            ui::err(&format!("\ninterrupted: the condition was not met{saved}\n"));
+            let saved = if args.out.is_some() { ": nothing was saved" } else { "" };
+            ui::err(&format!("\ninterrupted{saved}\n"));
             return Ok(code);
         }
     };

@@ -118,17 +118,15 @@ impl Memory {
         let now: BTreeSet<(String, String)> = ours.iter().map(|(pod, _)| version(pod)).collect();
         let uids: BTreeSet<String> = now.iter().map(|(uid, _)| uid.clone()).collect();
         for (pod, set) in ours {
-            let grace = pod.int_at("/metadata/deletionGracePeriodSeconds").map(SignedDuration::from_secs);
-            match (pod.time_at("/metadata/deletionTimestamp"), grace) {
-                // The stamp is when it shall be gone.
-                (Some(at), grace) => {
-                    let asked = at - grace.unwrap_or_default();
-                    self.ended.entry(pod.uid().to_string()).or_insert((asked, set.name().to_string()));
-                }
-                // From here on a substitute may be among the others.
-                (None, _) => {
-                    self.beside.entry(pod.uid().to_string()).or_default().extend(uids.iter().cloned());
-                }
+            if !pod.terminating() {
+                self.beside.entry(pod.uid().to_string()).or_default().extend(uids.iter().cloned());
+                continue;
+            }
+            // From here on a substitute may be among the others. The stamp is when it shall be gone.
+            let grace = SignedDuration::from_secs(pod.int_at("/metadata/deletionGracePeriodSeconds").unwrap_or(0));
+            let asked = pod.time_at("/metadata/deletionTimestamp").and_then(|at| at.checked_sub(grace).ok());
+            if let Some(asked) = asked {
+                self.ended.entry(pod.uid().to_string()).or_insert((asked, set.name().to_string()));
             }
         }
         let changed = now != self.last;
@@ -136,13 +134,18 @@ impl Memory {
         changed
     }
 
-    /// Takes in what Events tell of Pods that went before this run.
+    /// Takes in what Events tell of Pods that went before this run: the first that tells of their end. A container that
+    /// is only started anew is killed with other words.
     pub fn events(&mut self, events: &[Object]) {
-        for event in events.iter().filter(|e| e.str_at("/reason") == "Killing") {
+        let ends = |event: &&Object| {
+            event.str_at("/reason") == "Killing" && event.str_at("/message").starts_with("Stopping container ")
+        };
+        for event in events.iter().filter(ends) {
             let at = event.time_at("/firstTimestamp").or_else(|| event.time_at("/eventTime")).or(event.created());
             let set = event.str_at("/involvedObject/name").rsplit_once('-').map(|(set, _)| set.to_string());
             if let (Some(at), Some(set)) = (at, set) {
-                self.ended.entry(event.str_at("/involvedObject/uid").to_string()).or_insert((at, set));
+                let first = self.ended.entry(event.str_at("/involvedObject/uid").to_string()).or_insert((at, set));
+                first.0 = first.0.min(at);
             }
         }
     }
@@ -257,7 +260,7 @@ fn replaced(look: &Look<'_>, uid: &str) -> (bool, String) {
     // moment before the Event.
     let younger = |pod: &Object| match (beside, ended) {
         (Some(beside), _) => !beside.contains(pod.uid()),
-        (None, Some(at)) => pod.created().is_some_and(|created| created + CLOCK_MARGIN >= at),
+        (None, Some(at)) => pod.created().is_some_and(|created| at.duration_since(created) <= CLOCK_MARGIN),
         (None, None) => false,
     };
     let mut substitutes: Vec<&str> =

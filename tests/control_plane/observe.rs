@@ -92,9 +92,11 @@ fn an_edit_under_running_pods_is_seen_pod_by_pod() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("out.json");
     let arguments = ["--until", "complete", "--timeout", "3s", "--out", file.to_str().expect("a path")];
-    let began = Instant::now();
+    let whole = || namespace.audit().iter().filter(|e| e.verb == "list" && e.resource == "events").count();
+    let (began, before) = (Instant::now(), whole());
     let failed = observe(&namespace, &arguments).expect(4);
     assert!(began.elapsed() >= Duration::from_secs(3));
+    assert_eq!(whole() - before, 2, "everything is read at the beginning and the end, and not in between");
     let new = incomplete["pods"][2]["name"].as_str().expect("a name").to_string();
     let logs = format!("kubectl logs pod/{new} -n {}", namespace.name);
     let words = ["timed out after 3s: complete: Waiting for deployment \"web\"", &new, &logs, "Nothing was saved"];

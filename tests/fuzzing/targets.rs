@@ -16,6 +16,7 @@ use saferollback::core::record;
 use saferollback::core::recovery::Grade;
 use saferollback::core::references;
 use saferollback::core::report::Document;
+use saferollback::core::until::Until;
 use saferollback::core::workload::{Kind, Target};
 use saferollback::run::undo::{Asked, DryRun, Request};
 use saferollback::run::{self, Failure, Phase, Scene, Source, Voice};
@@ -379,6 +380,10 @@ fn every_verb(dump: Dump) {
             let again: Value = serde_json::from_str(&serde_json::to_string(&document).expect("a document is JSON"))
                 .expect("a document reads back");
             assert_eq!(again["kind"], "History");
+            let until = ["complete", "incomplete", "stable", "degraded", "pod-replaced=u-1", "pods.*.ready=true"];
+            let until = until.iter().filter_map(|text| Until::parse(text).ok()).collect();
+            let request = run::observation::Request { until, ..run::observation::Request::default() };
+            let _ = run::observation::run(&scene, target, &request, &mut |_| ()).await;
             let numbers: Vec<u64> = document.revisions.iter().map(|r| r.number).take(5).collect();
             for revision in numbers.into_iter().map(Some).chain([None]) {
                 let _ = run::check::run(&scene, target, revision, now).await;
