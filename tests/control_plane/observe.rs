@@ -145,6 +145,26 @@ fn a_substitute_is_waited_for_and_a_loss_is_told_from_a_rollout() {
     );
 }
 
+/// Without this a capture that somebody gives up would leave half a file, or none would know that there is none.
+#[test]
+fn an_interrupted_wait_saves_nothing() {
+    let namespace = ControlPlane::main().namespace("interrupted");
+    let _player = incident::start(&namespace, Duration::ZERO);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("out.json");
+    let out = file.to_str().expect("a path");
+    for (signal, code) in [(libc::SIGINT, 130), (libc::SIGTERM, 143)] {
+        let waiting = background(&namespace, &["--until", "degraded", "--out", out]);
+        std::thread::sleep(Duration::from_secs(2));
+        let id = i32::try_from(waiting.id()).expect("a process id");
+        // A signal to a process of our own, which has not been waited for.
+        assert_eq!(unsafe { libc::kill(id, signal) }, 0);
+        let ran = Ran::from(waiting.wait_with_output().expect("it ends")).expect(code);
+        assert!(ran.stderr.ends_with("interrupted: nothing was saved\n") && ran.stdout.is_empty(), "{ran:?}");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
+    }
+}
+
 /// Without this one Pod that cannot be asked would end the observation of all others.
 #[test]
 fn a_probe_that_nobody_answers_is_said_of_each() {
