@@ -21,6 +21,7 @@ mod node;
 mod observation;
 mod owners;
 mod policy;
+mod prune;
 mod readme;
 mod references;
 mod rollout;
