@@ -37,11 +37,9 @@ use crate::core::observed::Origin;
 use crate::core::policy::{Config, Given, Rules};
 use crate::core::recovery::{Candidate, Grade};
 use crate::core::report::{Document, Outcome};
-use crate::core::sheet::{Sheet, SnapshotList};
 use crate::core::snapshot as core_snapshot;
 use crate::core::workload::{self, Target};
 use crate::run::several::Outcomes;
-use crate::run::snapshot::Which;
 use crate::run::undo::{Asked, DryRun, Request};
 use crate::run::{self, Failure, Phase};
 
@@ -147,17 +145,7 @@ async fn verb(cli: &Cli) -> Result<u8, Failure> {
         Verb::Restore(args) => restore::verb(cli, args).await,
         Verb::Observe(args) => observe::verb(cli, args).await,
         Verb::Undo(args) => undo_verb(cli, args).await,
-        Verb::Snapshot(args::Snapshot::Create(args)) => snapshot_create(cli, args).await,
-        Verb::Snapshot(args::Snapshot::List(args)) => {
-            let scene = run::scene(&cli.connection.flags(), &[], notice).await?;
-            let sheet = run::prune::list(&scene, Timestamp::now()).await?;
-            match args.output.unwrap_or_default() {
-                Output::Table | Output::Wide => ui::out(&snapshot::list(&sheet, ui::width())),
-                output => print(&sheet, output)?,
-            }
-            Ok(0)
-        }
-        Verb::Snapshot(args::Snapshot::Prune(args)) => snapshot_prune(cli, args).await,
+        Verb::Snapshot(args) => snapshot::verb(cli, args).await,
         Verb::Rbac(args) => {
             let namespace = cli.connection.namespace.as_deref();
             let verb = args.verb.verb();
@@ -169,61 +157,6 @@ async fn verb(cli: &Cli) -> Result<u8, Failure> {
             Ok(0)
         }
     }
-}
-
-async fn snapshot_create(cli: &Cli, args: &args::SnapshotCreate) -> Result<u8, Failure> {
-    let target = Target::parse(&args.workload)?;
-    let which = match (args.revision, args.all_revisions) {
-        (Some(number), _) => Which::One(number),
-        (None, true) => Which::All,
-        (None, false) => Which::Current { annotate: args.annotate },
-    };
-    let output = args.output.unwrap_or_default();
-    let scene = run::scene(&cli.connection.flags(), &[], notice).await?;
-    let progress = Rc::new(RefCell::new(Progress::default()));
-    let mut speaker = Speaker { output, yes: true, progress };
-    let now = Timestamp::now();
-    let dry_run = dry_run(args.dry_run);
-    let document = run::snapshot::create(&scene, target.as_ref(), which, dry_run, &mut speaker, now).await?;
-    warnings(&document);
-    match output {
-        Output::Table | Output::Wide => {
-            ui::out(&snapshot::found(&document, ui::width()));
-            ui::out(&snapshot::closing(&document));
-        }
-        output => print(&document, output)?,
-    }
-    match &document.outcome {
-        Outcome::Saved(saved) => Ok(saved.exit_code),
-        _ => Ok(0),
-    }
-}
-
-async fn snapshot_prune(cli: &Cli, args: &args::SnapshotPrune) -> Result<u8, Failure> {
-    let dry_run = dry_run(args.dry_run);
-    if dry_run == DryRun::None && !args.yes && !ui::can_ask() {
-        return Err(Failure::Usage("snapshot prune needs --yes when there is no terminal to ask on".into()));
-    }
-    let output = args.output.unwrap_or_default();
-    let shown = matches!(output, Output::Table | Output::Wide);
-    let scene = run::scene(&cli.connection.flags(), &[], notice).await?;
-    let progress = Rc::new(RefCell::new(Progress::default()));
-    let mut speaker = Speaker { output, yes: args.yes, progress };
-    let confirm = async |planned: &Sheet<SnapshotList>| {
-        if shown {
-            ui::out(&snapshot::prune_plan(planned, ui::width()));
-        }
-        if args.yes { Ok(true) } else { ui::ask("Delete them?") }
-    };
-    let sheet = run::prune::prune(&scene, dry_run, &mut speaker, confirm, Timestamp::now()).await?;
-    if shown && dry_run != DryRun::None && sheet.body.outcome == Some("planned") {
-        ui::out(&snapshot::prune_plan(&sheet, ui::width()));
-    }
-    match shown {
-        true => ui::out(&snapshot::pruned(&sheet, ui::width())),
-        false => print(&sheet, output)?,
-    }
-    Ok(sheet.body.exit_code)
 }
 
 fn dry_run(asked: args::DryRun) -> DryRun {

@@ -10,7 +10,7 @@ use crate::cli::contents::{changes, names, whence};
 use crate::cli::history::short;
 use crate::cli::screen::{Screen, count, escape, listed};
 use crate::cli::undo::quote;
-use crate::cli::{content_of_file, interrupted, notice, print, ui};
+use crate::cli::{content_of_file, dry_run, interrupted, notice, print, ui};
 use crate::core::contents::Wanted;
 use crate::core::readers::{self, Reader};
 use crate::core::restore::{Ending, Restore};
@@ -31,9 +31,7 @@ pub async fn verb(cli: &Cli, args: &args::Restore) -> Result<u8, Failure> {
         wanted: wanted(args.from.as_deref(), &name, cli.connection.namespace.as_deref())?,
         dry_run: match args.dry_run {
             _ if !args.from_file.is_empty() => DryRun::Client,
-            args::DryRun::None => DryRun::None,
-            args::DryRun::Client => DryRun::Client,
-            args::DryRun::Server => DryRun::Server,
+            asked => dry_run(asked),
         },
         show: args.show_content,
         typed: cli.connection.typed(),

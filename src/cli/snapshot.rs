@@ -1,11 +1,94 @@
-//! The screens of `snapshot`.
+//! `snapshot`, and its screens.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use jiff::Timestamp;
+
+use crate::cli::args::{self, Cli, Output, Snapshot};
 use crate::cli::check::lower;
 use crate::cli::history::source;
 use crate::cli::screen::{Screen, age};
+use crate::cli::ui::{Progress, Speaker};
 use crate::cli::undo::place;
+use crate::cli::{dry_run, notice, print, ui, warnings};
 use crate::core::report::{Document, Outcome, SavedLine};
 use crate::core::sheet::{HeldLine, Sheet, SnapshotList};
+use crate::core::workload::Target;
+use crate::run::snapshot::Which;
+use crate::run::undo::DryRun;
+use crate::run::{self, Failure};
+
+pub async fn verb(cli: &Cli, args: &Snapshot) -> Result<u8, Failure> {
+    match args {
+        Snapshot::Create(args) => create(cli, args).await,
+        Snapshot::List(args) => {
+            let scene = run::scene(&cli.connection.flags(), &[], notice).await?;
+            let sheet = run::prune::list(&scene, Timestamp::now()).await?;
+            match args.output.unwrap_or_default() {
+                Output::Table | Output::Wide => ui::out(&list(&sheet, ui::width())),
+                output => print(&sheet, output)?,
+            }
+            Ok(0)
+        }
+        Snapshot::Prune(args) => prune(cli, args).await,
+    }
+}
+
+async fn create(cli: &Cli, args: &args::SnapshotCreate) -> Result<u8, Failure> {
+    let target = Target::parse(&args.workload)?;
+    let which = match (args.revision, args.all_revisions) {
+        (Some(number), _) => Which::One(number),
+        (None, true) => Which::All,
+        (None, false) => Which::Current { annotate: args.annotate },
+    };
+    let output = args.output.unwrap_or_default();
+    let scene = run::scene(&cli.connection.flags(), &[], notice).await?;
+    let progress = Rc::new(RefCell::new(Progress::default()));
+    let mut speaker = Speaker { output, yes: true, progress };
+    let now = Timestamp::now();
+    let dry_run = dry_run(args.dry_run);
+    let document = run::snapshot::create(&scene, target.as_ref(), which, dry_run, &mut speaker, now).await?;
+    warnings(&document);
+    match output {
+        Output::Table | Output::Wide => {
+            ui::out(&found(&document, ui::width()));
+            ui::out(&closing(&document));
+        }
+        output => print(&document, output)?,
+    }
+    match &document.outcome {
+        Outcome::Saved(saved) => Ok(saved.exit_code),
+        _ => Ok(0),
+    }
+}
+
+async fn prune(cli: &Cli, args: &args::SnapshotPrune) -> Result<u8, Failure> {
+    let dry_run = dry_run(args.dry_run);
+    if dry_run == DryRun::None && !args.yes && !ui::can_ask() {
+        return Err(Failure::Usage("snapshot prune needs --yes when there is no terminal to ask on".into()));
+    }
+    let output = args.output.unwrap_or_default();
+    let shown = matches!(output, Output::Table | Output::Wide);
+    let scene = run::scene(&cli.connection.flags(), &[], notice).await?;
+    let progress = Rc::new(RefCell::new(Progress::default()));
+    let mut speaker = Speaker { output, yes: args.yes, progress };
+    let confirm = async |planned: &Sheet<SnapshotList>| {
+        if shown {
+            ui::out(&prune_plan(planned, ui::width()));
+        }
+        if args.yes { Ok(true) } else { ui::ask("Delete them?") }
+    };
+    let sheet = run::prune::prune(&scene, dry_run, &mut speaker, confirm, Timestamp::now()).await?;
+    if shown && dry_run != DryRun::None && sheet.body.outcome == Some("planned") {
+        ui::out(&prune_plan(&sheet, ui::width()));
+    }
+    match shown {
+        true => ui::out(&pruned(&sheet, ui::width())),
+        false => print(&sheet, output)?,
+    }
+    Ok(sheet.body.exit_code)
+}
 
 /// What was found, and how well it is known. The lines of what was created follow it or, with a dry run, do not.
 pub fn found(document: &Document, width: Option<usize>) -> String {
