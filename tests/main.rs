@@ -19,6 +19,7 @@ mod laws;
 mod layers;
 mod node;
 mod owners;
+mod pods;
 mod policy;
 mod readme;
 mod references;

@@ -11,11 +11,20 @@ pub enum Verb {
     Restore,
     /// `history configmap/NAME`
     Versions,
+    Status,
 }
 
 impl Verb {
-    pub const ALL: [Verb; 7] =
-        [Verb::History, Verb::Check, Verb::Undo, Verb::Diff, Verb::Snapshot, Verb::Restore, Verb::Versions];
+    pub const ALL: [Verb; 8] = [
+        Verb::History,
+        Verb::Check,
+        Verb::Undo,
+        Verb::Diff,
+        Verb::Snapshot,
+        Verb::Restore,
+        Verb::Versions,
+        Verb::Status,
+    ];
 
     pub fn word(self) -> &'static str {
         match self {
@@ -26,6 +35,7 @@ impl Verb {
             Verb::Snapshot => "snapshot",
             Verb::Restore => "restore",
             Verb::Versions => "history-configmap",
+            Verb::Status => "status",
         }
     }
 }
@@ -97,7 +107,20 @@ const COPYING: [Rule; 3] = [
     rule("", "configmaps", &["patch"], "A snapshot that is there already cannot be marked as used again."),
 ];
 
-const ROLLING_BACK: [Rule; 4] = [
+/// Waiting for a rollout.
+const WATCHING: [Rule; 4] = [
+    rule("apps", "deployments", &["watch"], "The rollout is asked for every two seconds instead of being watched."),
+    rule("apps", "replicasets", &["watch"], "Its ReplicaSets are listed every two seconds instead of being watched."),
+    rule("", "pods", &["watch"], "Its Pods are listed every two seconds instead of being watched."),
+    rule(
+        "",
+        "events",
+        &["watch"],
+        "Where a Pod does not say why it does not start, Events are listed every two seconds.",
+    ),
+];
+
+const ROLLING_BACK: [Rule; 3] = [
     rule(
         "apps",
         "deployments",
@@ -105,7 +128,6 @@ const ROLLING_BACK: [Rule; 4] = [
         "Nothing can be rolled back: the dry run is denied, and nothing is written.",
     ),
     rule("apps", "deployments", &["list"], "Workloads cannot be chosen by label (-l), nor picked from a list."),
-    rule("apps", "deployments", &["watch"], "The rollout is asked for every two seconds instead of being watched."),
     rule("", "pods", &["create"], "No Pod is tried in a dry run, so quota and Pod security are met in the rollout."),
 ];
 
@@ -143,9 +165,10 @@ pub fn of(verb: Verb) -> Vec<Rule> {
     match verb {
         Verb::History | Verb::Diff => JUDGING.to_vec(),
         Verb::Check => [&JUDGING[..], &OTHERS].concat(),
-        Verb::Undo => [&JUDGING[..], &OTHERS, &ROLLING_BACK, &COPYING].concat(),
+        Verb::Undo => [&JUDGING[..], &OTHERS, &ROLLING_BACK, &WATCHING, &COPYING].concat(),
         Verb::Snapshot => [&JUDGING[..], &COPYING, &PRUNING].concat(),
         Verb::Restore => [&LISTING[..], &RESTORING].concat(),
         Verb::Versions => LISTING.to_vec(),
+        Verb::Status => [&JUDGING[..], &WATCHING].concat(),
     }
 }

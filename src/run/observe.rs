@@ -373,7 +373,7 @@ fn named(seen: &Observed, history: &History) -> BTreeSet<Key> {
 }
 
 /// `spec.selector` as a label selector in kubectl's spelling.
-fn selector(workload: &Object) -> String {
+pub(super) fn selector(workload: &Object) -> String {
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or("").to_string();
     let labels = workload.0.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
     let mut parts: Vec<String> =

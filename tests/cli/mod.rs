@@ -4,4 +4,5 @@ mod contents;
 mod offline;
 mod owners;
 mod revisions;
+mod status;
 mod usage;

@@ -18,7 +18,7 @@ use saferollback::core::references;
 use saferollback::core::report::Document;
 use saferollback::core::workload::{Kind, Target};
 use saferollback::run::undo::{Asked, DryRun, Request};
-use saferollback::run::{self, Failure, Phase, Scene, Source, Voice};
+use saferollback::run::{self, Failure, Phase, Scene, Source, Voice, Waiting};
 use serde_json::{Map, Value, json};
 
 pub const TARGETS: [(&str, fn(&[u8])); 5] = [
@@ -352,6 +352,11 @@ fn loaded(documents: &[Value]) -> Dump {
 /// Says nothing, and would never agree.
 struct Silent;
 
+impl Waiting for Silent {
+    fn progress(&mut self, _: &str) {}
+    fn note(&mut self, _: &str) {}
+}
+
 impl Voice for Silent {
     fn plan(&mut self, _: &Document, _: &Plan) {}
     fn plans(&mut self, _: &[(Document, Plan)]) {}
@@ -359,9 +364,7 @@ impl Voice for Silent {
         Ok(false)
     }
     fn done(&mut self, _: &str) {}
-    fn progress(&mut self, _: &str) {}
     fn warn(&mut self, _: &str) {}
-    fn note(&mut self, _: &str) {}
     fn fail(&mut self, _: &str, _: &[String]) {}
     fn phase(&mut self, _: Phase) {}
 }
@@ -379,6 +382,7 @@ fn every_verb(dump: Dump) {
             let again: Value = serde_json::from_str(&serde_json::to_string(&document).expect("a document is JSON"))
                 .expect("a document reads back");
             assert_eq!(again["kind"], "History");
+            let _ = run::status::look(&scene, target, now).await;
             let numbers: Vec<u64> = document.revisions.iter().map(|r| r.number).take(5).collect();
             for revision in numbers.into_iter().map(Some).chain([None]) {
                 let _ = run::check::run(&scene, target, revision, now).await;
