@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::core::object::Object;
+use crate::core::observed::Observed;
 use crate::core::pods::{self, Ending, Sight, Standing};
 use crate::core::report::{Document, DocumentKind, Outcome, Status};
 use crate::core::rollout::Progress;
@@ -19,15 +20,8 @@ use crate::run::{Failure, Scene, Source, Waiting};
 /// No such workload, or the cluster could not be read.
 pub async fn look(scene: &Scene, target: Option<&Target>, now: Timestamp) -> Result<Document, Failure> {
     let observation = scene.observe(target, now).await?;
-    let seen = &observation.seen;
-    let pods: Vec<&Object> = seen.all_pods().iter().collect();
-    let mut events: Vec<&Object> = seen.all_events().iter().collect();
-    events.sort_by_key(|e| (e.time_at("/lastTimestamp"), e.version()));
-    let sight =
-        Sight { workload: &seen.workload, replica_sets: Some(&seen.replica_sets), pods: &pods, events: &events };
-    let generation = seen.workload.int_at("/metadata/generation").unwrap_or(0);
-    let standing = pods::standing(sight, generation, None);
-    let (ending, sentence) = match (&standing.progress, pods::lasting(&standing, seen.now)) {
+    let standing = stands(&observation.seen);
+    let (ending, sentence) = match (&standing.progress, pods::lasting(&standing, observation.seen.now)) {
         (Progress::Done(line), _) => (Ending::Done, line.clone()),
         (Progress::Failed(line), _) => (Ending::Failed, line.clone()),
         (Progress::Waiting(_), Some(trouble)) => {
@@ -39,6 +33,15 @@ pub async fn look(scene: &Scene, target: Option<&Target>, now: Timestamp) -> Res
     let said = standing.said().into_iter().filter(|line| !sentence.ends_with(line.as_str())).collect();
     let status = Status::of(&standing, ending, sentence, said, |_, trouble| trouble.since);
     Ok(document(observation, status, &standing))
+}
+
+fn stands(seen: &Observed) -> Standing {
+    let pods: Vec<&Object> = seen.all_pods().iter().collect();
+    let mut events: Vec<&Object> = seen.all_events().iter().collect();
+    events.sort_by_key(|e| (e.time_at("/lastTimestamp"), e.version()));
+    let sight =
+        Sight { workload: &seen.workload, replica_sets: Some(&seen.replica_sets), pods: &pods, events: &events };
+    pods::standing(sight, seen.workload.int_at("/metadata/generation").unwrap_or(0), None)
 }
 
 /// Waits for the end of the rollout: done, failed, or `timeout`.
@@ -66,17 +69,22 @@ pub async fn watch(
         Ended::Overwritten(other, reasons) => (Ending::Failed, other.line(), reasons),
     };
     let end = Timestamp::now();
-    let since = |i: usize, trouble: &pods::Trouble| {
-        let held = held.get(i).and_then(|held| SignedDuration::try_from(*held).ok());
-        trouble.since.or(held.and_then(|held| end.checked_sub(held).ok()))
-    };
-    let status = Status::of(&standing, ending, sentence, said, since);
     // What the next Pod would read may have changed meanwhile.
     let again = Target { kind: Some(Kind::Deployment), name: first.name().to_string() };
     let after = match seen {
         true => scene.observe(Some(&again), end).await.ok().filter(|o| o.seen.workload.uid() == first.uid()),
         false => None,
     };
+    // Of a rollout that is done the Pods count as they are now: each type was watched by itself.
+    let (standing, held) = match &after {
+        Some(after) if ending == Ending::Done => (stands(&after.seen), Vec::new()),
+        _ => (standing, held),
+    };
+    let since = |i: usize, trouble: &pods::Trouble| {
+        let held = held.get(i).and_then(|held| SignedDuration::try_from(*held).ok());
+        trouble.since.or(held.and_then(|held| end.checked_sub(held).ok()))
+    };
+    let status = Status::of(&standing, ending, sentence, said, since);
     Ok(document(after.unwrap_or(before), status, &standing))
 }
 

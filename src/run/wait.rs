@@ -117,7 +117,9 @@ pub async fn follow(cluster: &Cluster, wait: &Wait<'_>, voice: &mut dyn Waiting)
         let standing = view.standing(wait);
         let look = start.elapsed();
         held.look(&standing, look);
-        voice.standing(&standing);
+        if view.heard() {
+            voice.standing(&standing);
+        }
         let now = &view.workload;
         let waited = |ended: Ended| Waited {
             ended,
@@ -241,10 +243,15 @@ impl View {
         }
     }
 
-    /// Is there an answer for each type, and a connection? Before that nothing is decided.
-    fn seen(&self) -> bool {
+    /// Is there an answer for each type? Before that nothing is shown.
+    fn heard(&self) -> bool {
         let answered = |resource: &Resource| self.objects.contains_key(resource) || self.denied.contains(resource);
-        self.lost.is_empty() && [Resource::Deployments, Resource::ReplicaSets, Resource::Pods].iter().all(answered)
+        [Resource::Deployments, Resource::ReplicaSets, Resource::Pods].iter().all(answered)
+    }
+
+    /// And a connection? Before that nothing is decided.
+    fn seen(&self) -> bool {
+        self.lost.is_empty() && self.heard()
     }
 
     fn all(&self, resource: Resource) -> Vec<&Object> {

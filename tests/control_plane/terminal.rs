@@ -159,9 +159,10 @@ fn the_question_is_answered_by_keys_and_leaves_the_terminal_as_it_was() {
 fn an_undos_wait_leaves_the_terminal_as_it_was() {
     let namespace = ControlPlane::main().namespace("undo-left");
     let _player = two(&namespace, |_| None);
+    let proxy = Proxy::new(&namespace, |_, _| Act::Pass);
     let undo = || {
         let arguments = ["undo", "deploy/web", "--to-revision", "1", "--config=live", "-y"];
-        let mut terminal = Terminal::start(namespace.product(&arguments), 40, 100);
+        let mut terminal = Terminal::start(proxy.product(&namespace, &arguments), 40, 100);
         terminal.until("Waiting for deployment \"web\" rollout to finish: ");
         terminal
     };
@@ -178,6 +179,12 @@ fn an_undos_wait_leaves_the_terminal_as_it_was() {
     let ended = undo();
     ended.signal(libc::SIGTERM);
     says(&ended.end().expect(143).stderr, "interrupted: nothing was written by this run; ");
+    // A connection that is dropped is taken up again.
+    let dropped = undo();
+    proxy.cut();
+    let _all = Player::run(&namespace, |_| Some(Play::ready()));
+    let done = dropped.end().expect(0);
+    assert!(done.stderr.contains("deployment \"web\" successfully rolled out"), "{}", done.stderr);
     assert_eq!(writes(&namespace), ["patch deployments"]);
     assert_eq!(
         json!(namespace.at(DEPLOYMENTS, "web").get().ok()["spec"]["template"]["metadata"]["annotations"]["release"]),
