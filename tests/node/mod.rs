@@ -5,6 +5,7 @@ mod app;
 mod events;
 mod namesake;
 mod restart;
+mod status;
 mod together;
 mod trap;
 mod uses;
