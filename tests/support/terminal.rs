@@ -154,7 +154,17 @@ impl Terminal {
             "the cursor is left hidden: {:?}",
             self.seen
         );
-        Ran { code: status.code().unwrap_or(-1), stdout, stderr: self.seen }
+        Ran { code: status.code().unwrap_or(-1), stdout, stderr: std::mem::take(&mut self.seen) }
+    }
+}
+
+impl Drop for Terminal {
+    /// A test that failed leaves nobody waiting for an answer.
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
     }
 }
 
