@@ -15,7 +15,7 @@
 //! 8. **plan**: everything that would be done, or the refusal, [`core::plan::make`].
 //! 9. **snapshot**: immutable ConfigMaps named by their content, [`core::snapshot::of`].
 //! 10. **patch**: the one write to the workload, with preconditions, [`core::patch::workload`].
-//! 11. **watch**: [`run::wait`], by the rules of [`core::rollout`].
+//! 11. **watch**: [`run::wait`], by the rules of [`core::rollout`] and with the reasons of [`core::pods`].
 //! 12. **record**: what the new Pods read, [`core::recording`], so that it is still known tomorrow, [`core::record`].
 //! 13. **report**: the document of which every screen is a printing, [`core::report::Document`].
 //!

@@ -20,6 +20,7 @@ mod layers;
 mod node;
 mod observation;
 mod owners;
+mod pods;
 mod policy;
 mod prune;
 mod readme;

@@ -117,6 +117,24 @@ fn saved() -> Value {
     )
 }
 
+fn standing() -> Value {
+    with(
+        history(),
+        &json!({
+            "kind": "Status", "sentence": "deployment \"web\" exceeded its progress deadline", "phase": "failed",
+            "wanted": 2,
+            "reasons": [{
+                "object": "pod/web-1-a", "pod": "web-1-a", "container": "app", "revision": 2, "blocks": true,
+                "reason": "CreateContainerConfigError", "message": "configmap \"settings\" not found", "since": NOW,
+            }],
+            "pods": [{
+                "name": "web-1-a", "uid": "u-5", "revision": 2, "ready": false, "terminating": false, "restarts": 0,
+            }],
+            "terminating": 1, "exitCode": 4,
+        }),
+    )
+}
+
 fn put_back() -> Value {
     let digest = format!("sha256:{}", &DIGEST[4..]);
     let by =
@@ -246,7 +264,7 @@ fn observed() -> Value {
     with(history(), &body)
 }
 
-fn documents() -> [Value; 13] {
+fn documents() -> [Value; 14] {
     [
         history(),
         checked(),
@@ -254,6 +272,7 @@ fn documents() -> [Value; 13] {
         refused(),
         put_back(),
         saved(),
+        standing(),
         compared(),
         contents(),
         restored(),
@@ -334,6 +353,12 @@ fn planted_faults_are_refused() {
         (put_back(), "/overwritten/differs", json!([])),
         (put_back(), "/owners/0/tool", json!("kubectl")),
         (put_back(), "/owners/0/healing", json!("perhaps")),
+        (standing(), "/phase", json!("done")),
+        (standing(), "/phase", json!("stuck")),
+        (standing(), "/exitCode", json!(0)),
+        (standing(), "/reasons/0/object", json!("web-1-a")),
+        (standing(), "/reasons/0/since", json!("now")),
+        (standing(), "/pods/0/revision", json!(0)),
         (compared(), "/to", json!(0)),
         (compared(), "/contents/0/answer", json!("changed")),
         (compared(), "/contents/0/changes/0/change", json!("edited")),
@@ -464,6 +489,7 @@ fn the_schemas_words_are_the_programs() {
         ("core/observation.rs", "Holds", "/$defs/pod/properties/references/items/properties/today/enum"),
         ("core/observation.rs", "Attribution", "/$defs/service/properties/attribution/enum"),
         ("core/restore.rs", "Bar", "/$defs/restore/properties/refusals/items/properties/code/enum"),
+        ("core/pods.rs", "Ending", "/$defs/status/properties/phase/enum"),
         ("core/restore.rs", "Ending", "/$defs/restore/properties/outcome/enum"),
     ];
     for (file, of, pointer) in pairs {

@@ -106,6 +106,15 @@ pub enum Verb {
     /// Pods it leads to. --probe asks them, through the API server; an answer of 503 is an answer.
     #[command(after_help = OBSERVE_HELP)]
     Observe(Observe),
+    /// Tell where a rollout stands and why, or wait for its end
+    ///
+    /// Without --watch one look, as kubectl rollout status --watch=false: a rollout that goes on is exit code 0. With
+    /// --watch it ends early, with the reason, when Pods cannot start or are not created for 10 s, or when the progress
+    /// deadline of this rollout has passed.
+    #[command(
+        after_help = "Examples:\n  kubectl saferollback status web\n  kubectl saferollback status web --watch --timeout 5m\n\nExit codes: 0 rolled out (without --watch also: it goes on), 1 could not, 2 usage,\n4 failed or timed out, 130/143 interrupted."
+    )]
+    Status(Status),
     /// Save configuration as immutable snapshots
     #[command(subcommand)]
     Snapshot(Snapshot),
@@ -156,6 +165,21 @@ pub struct Check {
     #[arg(long, value_name = "N")]
     pub to_revision: Option<u64>,
     /// Print the report as json or yaml, or a wider table
+    #[arg(short, long, value_name = "wide|json|yaml")]
+    pub output: Option<Output>,
+}
+
+#[derive(Args, Debug)]
+pub struct Status {
+    #[command(flatten)]
+    pub target: Target,
+    /// Wait for the end of the rollout
+    #[arg(short, long)]
+    pub watch: bool,
+    /// How long to wait in all, as 90s or 5m, 0 for ever; default: the progress deadline, restarting with progress
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "watch")]
+    pub timeout: Option<Duration>,
+    /// Print the report as json or yaml
     #[arg(short, long, value_name = "wide|json|yaml")]
     pub output: Option<Output>,
 }
@@ -296,6 +320,7 @@ pub enum For {
     Restore,
     HistoryConfigmap,
     Observe,
+    Status,
 }
 
 impl For {
@@ -309,6 +334,7 @@ impl For {
             For::Restore => rights::Verb::Restore,
             For::HistoryConfigmap => rights::Verb::Versions,
             For::Observe => rights::Verb::Observe,
+            For::Status => rights::Verb::Status,
         }
     }
 }

@@ -19,7 +19,7 @@ pub fn headline(document: &Document) -> String {
 }
 
 /// The worst reference named, `+N` for further ones that are worse than LikelySame.
-fn config_now(revision: &Revision) -> String {
+pub fn config_now(revision: &Revision) -> String {
     let Some(worst) = revision.references.iter().min_by_key(|r| verdict(r.verdict)) else { return "<none>".into() };
     let bad = revision.references.iter().filter(|r| verdict(r.verdict) < Verdict::LikelySame).count();
     let word = verdict(worst.verdict).screen();
@@ -174,7 +174,7 @@ fn is_are(words: &[String]) -> String {
 }
 
 /// The trap: Pods that run with another content than their next one would read.
-fn trap(document: &Document) -> Option<(&Revision, &Reference)> {
+pub fn trap(document: &Document) -> Option<(&Revision, &Reference)> {
     let written = [Verdict::Changed, Verdict::Mixed, Verdict::WrittenAfter, Verdict::WrittenDuring];
     document.revisions.iter().rev().filter(|r| r.pods.total > 0).find_map(|r| {
         let reference = r.references.iter().find(|x| written.contains(&verdict(x.verdict)))?;
@@ -182,7 +182,7 @@ fn trap(document: &Document) -> Option<(&Revision, &Reference)> {
     })
 }
 
-fn trap_note(document: &Document, revision: &Revision, reference: &Reference) -> String {
+pub fn trap_note(document: &Document, revision: &Revision, reference: &Reference) -> String {
     let written = match &reference.written {
         Some(w) => format!("was written {} ago by {}", age(Some(w.at), document.observed_at), w.by),
         None => "was written since".into(),

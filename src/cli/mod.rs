@@ -12,6 +12,7 @@ mod rbac;
 mod restore;
 mod screen;
 mod snapshot;
+mod status;
 mod ui;
 mod undo;
 mod yaml;
@@ -144,6 +145,7 @@ async fn verb(cli: &Cli) -> Result<u8, Failure> {
         }
         Verb::Restore(args) => restore::verb(cli, args).await,
         Verb::Observe(args) => observe::verb(cli, args).await,
+        Verb::Status(args) => status_verb(cli, args).await,
         Verb::Undo(args) => undo_verb(cli, args).await,
         Verb::Snapshot(args) => snapshot::verb(cli, args).await,
         Verb::Rbac(args) => {
@@ -156,6 +158,50 @@ async fn verb(cli: &Cli) -> Result<u8, Failure> {
             }
             Ok(0)
         }
+    }
+}
+
+async fn status_verb(cli: &Cli, args: &args::Status) -> Result<u8, Failure> {
+    let target = Target::parse(&args.target.workload)?;
+    let watcher = RefCell::new(status::Watcher::new(ui::can_draw()));
+    let work = async {
+        let scene = run::scene(&cli.connection.flags(), &args.target.from_file, notice).await?;
+        if !args.watch {
+            return run::status::look(&scene, target.as_ref(), Timestamp::now()).await;
+        }
+        let mut voice = status::Shared(&watcher);
+        run::status::watch(&scene, target.as_ref(), args.timeout, &mut voice, Timestamp::now()).await
+    };
+    let document = tokio::select! {
+        document = work => document?,
+        code = interrupted() => {
+            let mut again = ["kubectl", "saferollback", "status"].map(String::from).to_vec();
+            again.extend(args.target.workload.iter().cloned());
+            again.extend(typed(&cli.connection, &args.target.from_file));
+            if args.watch {
+                again.push("--watch".to_string());
+            }
+            let stood = match watcher.borrow().stands() {
+                "" => "it was not looked at yet".to_string(),
+                line => line.trim_end_matches("...").to_string(),
+            };
+            let again = undo::quote(&again);
+            ui::err(&format!("\n{}\n", escape(&format!("interrupted: {stood}; nothing was changed. Go on with: {again}"))));
+            return Ok(code);
+        }
+    };
+    warnings(&document);
+    ui::err(&status::failure(&document));
+    match args.output.unwrap_or_default() {
+        Output::Table | Output::Wide => {
+            ui::out(&status::screen(&document));
+            ui::err(&status::notes(&document));
+        }
+        output => print(&document, output)?,
+    }
+    match &document.outcome {
+        Outcome::Status(status) => Ok(status.exit_code),
+        _ => Ok(0),
     }
 }
 
@@ -421,7 +467,13 @@ fn interruption(progress: &Progress) -> String {
         made => format!("; snapshots made so far: {} (the same command uses them)", made.join(", ")),
     };
     match progress.phase {
-        Phase::NothingWritten => "interrupted: nothing was written".into(),
+        Phase::NothingWritten if progress.stands.is_empty() => "interrupted: nothing was written".into(),
+        Phase::NothingWritten => {
+            let stood = progress.stands.trim_end_matches("...");
+            format!(
+                "interrupted: nothing was written by this run; the rollout goes on ({stood}); the same command waits for it"
+            )
+        }
         Phase::Snapshots => format!("interrupted before the workload was written{made}"),
         Phase::Patching => {
             format!(
@@ -429,7 +481,11 @@ fn interruption(progress: &Progress) -> String {
             )
         }
         Phase::Patched => {
-            "interrupted after the workload was written: the rollout goes on; the same command waits for it".into()
+            let stood = progress.stands.trim_end_matches("...");
+            let stood = if stood.is_empty() { String::new() } else { format!(" ({stood})") };
+            format!(
+                "interrupted after the workload was written: the rollout goes on{stood}; the same command waits for it"
+            )
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::cli::screen::escape;
 use crate::cli::undo as screens;
 use crate::core::plan::Plan;
 use crate::core::report::{Document, DocumentKind};
-use crate::run::{Failure, Phase, Voice};
+use crate::run::{Failure, Phase, Voice, Waiting};
 
 /// Writes to stdout. A closed pipe (`| head -1`) is the reader's right and no failure: nothing more is written.
 pub fn out(text: &str) {
@@ -29,6 +29,17 @@ pub fn width() -> Option<usize> {
     io::stdout()
         .is_terminal()
         .then(|| columns.unwrap_or_else(|| usize::from(dialoguer::console::Term::stdout().size().1)))
+}
+
+/// Is stderr a terminal on which lines can be drawn again?
+pub fn can_draw() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
+}
+
+/// Lines and columns of stderr's terminal.
+pub fn size() -> (usize, usize) {
+    let (height, width) = dialoguer::console::Term::stderr().size();
+    (usize::from(height), usize::from(width))
 }
 
 /// May questions be asked? stdout may be a pipe.
@@ -90,6 +101,8 @@ impl Theme for Plain {
 pub struct Progress {
     pub phase: Phase,
     pub created: Vec<String>,
+    /// The last sentence of the wait.
+    pub stands: String,
 }
 
 /// The voice of `undo`.
@@ -97,6 +110,17 @@ pub struct Speaker {
     pub output: Output,
     pub yes: bool,
     pub progress: Rc<RefCell<Progress>>,
+}
+
+impl Waiting for Speaker {
+    fn progress(&mut self, line: &str) {
+        self.progress.borrow_mut().stands = line.to_string();
+        err(&format!("{}\n", escape(line)));
+    }
+
+    fn note(&mut self, line: &str) {
+        err(&format!("Note: {}\n", escape(line)));
+    }
 }
 
 impl Voice for Speaker {
@@ -130,6 +154,7 @@ impl Voice for Speaker {
     }
 
     fn done(&mut self, line: &str) {
+        self.progress.borrow_mut().stands.clear();
         if line.ends_with(" created") {
             self.progress.borrow_mut().created.push(line.trim_end_matches(" created").to_string());
         }
@@ -140,16 +165,8 @@ impl Voice for Speaker {
         }
     }
 
-    fn progress(&mut self, line: &str) {
-        err(&format!("{}\n", escape(line)));
-    }
-
     fn warn(&mut self, line: &str) {
         err(&format!("Warning: {}\n", escape(line)));
-    }
-
-    fn note(&mut self, line: &str) {
-        err(&format!("Note: {}\n", escape(line)));
     }
 
     fn fail(&mut self, line: &str, reasons: &[String]) {

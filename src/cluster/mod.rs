@@ -7,6 +7,7 @@
 pub mod connect;
 mod dump;
 mod exchange;
+pub mod follow;
 pub mod kubeconfig;
 pub mod offline;
 mod one_first;

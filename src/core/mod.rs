@@ -18,6 +18,7 @@ pub mod owners;
 pub mod patch;
 pub mod pin;
 pub mod plan;
+pub mod pods;
 pub mod policy;
 pub mod prune;
 pub mod readers;

@@ -18,6 +18,7 @@ use crate::core::observation::Observation;
 use crate::core::observed::{Observed, PastEnd};
 use crate::core::owners;
 use crate::core::plan::{Judged, Plan};
+use crate::core::pods;
 use crate::core::policy::Action;
 use crate::core::recovery::Grade;
 use crate::core::references::{Keys, Kind, Use};
@@ -34,6 +35,7 @@ pub enum DocumentKind {
     Rollback,
     Saved,
     Observation,
+    Status,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -220,6 +222,7 @@ pub enum Outcome {
     Undo(Box<Undo>),
     Saved(Box<Saved>),
     Observation(Box<Observation>),
+    Status(Box<Status>),
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -351,6 +354,46 @@ pub struct Saved {
     pub written: Vec<WrittenObject>,
     pub outcome: &'static str,
     pub exit_code: u8,
+}
+
+/// Where the rollout stands, or stood when the wait for it ended.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    pub sentence: String,
+    pub phase: &'static str,
+    pub wanted: i64,
+    pub reasons: Vec<ReasonLine>,
+    pub pods: Vec<PodLine>,
+    /// Old Pods on their way out.
+    pub terminating: usize,
+    /// The same for a person.
+    #[serde(skip)]
+    pub said: Vec<String>,
+    pub exit_code: u8,
+}
+
+/// Why a Pod does not come up.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReasonLine {
+    pub object: String,
+    pub pod: Option<String>,
+    pub container: Option<String>,
+    pub revision: Option<u64>,
+    pub blocks: bool,
+    pub reason: String,
+    pub message: String,
+    pub since: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct PodLine {
+    pub name: String,
+    pub uid: String,
+    pub revision: Option<u64>,
+    pub ready: bool,
+    pub terminating: bool,
+    pub restarts: i64,
 }
 
 /// One content of one revision.
@@ -615,6 +658,46 @@ impl Overwritten {
             planned: digest(&other.ours),
             live: digest(&other.theirs),
             differs: other.differs.clone(),
+        }
+    }
+}
+
+impl Status {
+    /// `since` gives each trouble its time.
+    pub fn of(
+        standing: &pods::Standing,
+        ending: pods::Ending,
+        sentence: String,
+        said: Vec<String>,
+        since: impl Fn(usize, &pods::Trouble) -> Option<Timestamp>,
+    ) -> Status {
+        let reason = |(i, t): (usize, &pods::Trouble)| ReasonLine {
+            object: t.object.clone(),
+            pod: t.object.strip_prefix("pod/").map(str::to_string),
+            container: t.container.clone(),
+            revision: t.revision,
+            blocks: t.blocks,
+            reason: t.reason.clone(),
+            message: t.message.clone(),
+            since: since(i, t),
+        };
+        let pod = |p: &pods::PodLine| PodLine {
+            name: p.name.clone(),
+            uid: p.uid.clone(),
+            revision: p.revision,
+            ready: p.ready,
+            terminating: p.terminating,
+            restarts: p.restarts,
+        };
+        Status {
+            sentence,
+            phase: ending.word(),
+            wanted: standing.wanted,
+            reasons: standing.troubles.iter().enumerate().map(reason).collect(),
+            pods: standing.pods.iter().map(pod).collect(),
+            terminating: standing.terminating(),
+            said,
+            exit_code: ending.exit_code(),
         }
     }
 }

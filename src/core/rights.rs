@@ -12,10 +12,11 @@ pub enum Verb {
     /// `history configmap/NAME`
     Versions,
     Observe,
+    Status,
 }
 
 impl Verb {
-    pub const ALL: [Verb; 8] = [
+    pub const ALL: [Verb; 9] = [
         Verb::History,
         Verb::Check,
         Verb::Undo,
@@ -24,6 +25,7 @@ impl Verb {
         Verb::Restore,
         Verb::Versions,
         Verb::Observe,
+        Verb::Status,
     ];
 
     pub fn word(self) -> &'static str {
@@ -36,6 +38,7 @@ impl Verb {
             Verb::Restore => "restore",
             Verb::Versions => "history-configmap",
             Verb::Observe => "observe",
+            Verb::Status => "status",
         }
     }
 }
@@ -107,7 +110,20 @@ const COPYING: [Rule; 3] = [
     rule("", "configmaps", &["patch"], "A snapshot that is there already cannot be marked as used again."),
 ];
 
-const ROLLING_BACK: [Rule; 4] = [
+/// Waiting for a rollout.
+const WATCHING: [Rule; 4] = [
+    rule("apps", "deployments", &["watch"], "The rollout is asked for every two seconds instead of being watched."),
+    rule("apps", "replicasets", &["watch"], "Its ReplicaSets are listed every two seconds instead of being watched."),
+    rule("", "pods", &["watch"], "Its Pods are listed every two seconds instead of being watched."),
+    rule(
+        "",
+        "events",
+        &["watch"],
+        "Where a Pod does not say why it does not start, Events are listed every two seconds.",
+    ),
+];
+
+const ROLLING_BACK: [Rule; 3] = [
     rule(
         "apps",
         "deployments",
@@ -115,7 +131,6 @@ const ROLLING_BACK: [Rule; 4] = [
         "Nothing can be rolled back: the dry run is denied, and nothing is written.",
     ),
     rule("apps", "deployments", &["list"], "Workloads cannot be chosen by label (-l), nor picked from a list."),
-    rule("apps", "deployments", &["watch"], "The rollout is asked for every two seconds instead of being watched."),
     rule("", "pods", &["create"], "No Pod is tried in a dry run, so quota and Pod security are met in the rollout."),
 ];
 
@@ -166,10 +181,11 @@ pub fn of(verb: Verb) -> Vec<Rule> {
     match verb {
         Verb::History | Verb::Diff => JUDGING.to_vec(),
         Verb::Check => [&JUDGING[..], &OTHERS].concat(),
-        Verb::Undo => [&JUDGING[..], &OTHERS, &ROLLING_BACK, &COPYING].concat(),
+        Verb::Undo => [&JUDGING[..], &OTHERS, &ROLLING_BACK, &WATCHING, &COPYING].concat(),
         Verb::Snapshot => [&JUDGING[..], &COPYING, &PRUNING].concat(),
         Verb::Restore => [&LISTING[..], &RESTORING].concat(),
         Verb::Versions => LISTING.to_vec(),
         Verb::Observe => [&JUDGING[..], &ASKING].concat(),
+        Verb::Status => [&JUDGING[..], &WATCHING].concat(),
     }
 }

@@ -155,7 +155,7 @@ impl Memory {
 pub fn holds(until: &Until, look: &Look<'_>) -> Option<(bool, String)> {
     let complete = || {
         let generation = look.workload.int_at("/metadata/generation").unwrap_or(0);
-        match rollout::deployment(look.workload, generation, None) {
+        match rollout::deployment(look.workload, generation, None, &[]) {
             Progress::Done(line) => (true, line),
             Progress::Waiting(line) | Progress::Failed(line) => (false, line),
         }

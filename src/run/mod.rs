@@ -12,6 +12,7 @@ mod recorded;
 pub mod restore;
 pub mod several;
 pub mod snapshot;
+pub mod status;
 pub mod travel;
 pub mod undo;
 pub mod wait;
@@ -29,6 +30,7 @@ use crate::cluster::{Cluster, Notice};
 use crate::core::contents::NoSuchVersion;
 use crate::core::history::NoSuchRevision;
 use crate::core::plan::Plan;
+use crate::core::pods::Standing;
 use crate::core::report::Document;
 use crate::core::workload::{Kind, TargetError};
 
@@ -59,8 +61,17 @@ pub enum Phase {
     Patched,
 }
 
-/// What a verb says while it runs. The cli prints it; nothing here does.
-pub trait Voice {
+/// What a wait says. The cli prints it; nothing here does.
+pub trait Waiting {
+    /// kubectl's waiting sentences.
+    fn progress(&mut self, line: &str);
+    fn note(&mut self, line: &str);
+    /// Where the rollout stands, at each look: for who draws it.
+    fn standing(&mut self, _standing: &Standing) {}
+}
+
+/// What a verb says while it runs.
+pub trait Voice: Waiting {
     /// The plan, before anything is written.
     fn plan(&mut self, document: &Document, plan: &Plan);
     /// The plans for several workloads, before anything is written.
@@ -72,10 +83,7 @@ pub trait Voice {
     fn confirm(&mut self, question: &str) -> Result<bool, Failure>;
     /// A result: `configmap/x created`.
     fn done(&mut self, line: &str);
-    /// kubectl's waiting sentences.
-    fn progress(&mut self, line: &str);
     fn warn(&mut self, line: &str);
-    fn note(&mut self, line: &str);
     /// Why the run ends with a failure, and what else is known of it.
     fn fail(&mut self, line: &str, reasons: &[String]);
     fn phase(&mut self, phase: Phase);

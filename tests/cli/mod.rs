@@ -5,4 +5,5 @@ mod observe;
 mod offline;
 mod owners;
 mod revisions;
+mod status;
 mod usage;

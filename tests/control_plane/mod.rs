@@ -18,6 +18,8 @@ mod records;
 mod rights;
 mod secrets;
 mod several;
+mod status;
+mod terminal;
 mod undo;
 mod undo_facts;
 

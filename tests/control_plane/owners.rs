@@ -218,7 +218,7 @@ fn settling(namespace: &Namespace, arguments: &[&str], act: impl FnOnce()) -> (i
 }
 
 /// Without this an undo would be called done seconds before it is put back; and that nothing is said after it
-/// would be taken for good.
+/// would be taken for good (C81).
 #[test]
 fn c81_a_put_back_within_the_settle_time_is_no_success() {
     let namespace = ControlPlane::main().namespace("settle");
@@ -231,7 +231,7 @@ fn c81_a_put_back_within_the_settle_time_is_no_success() {
     assert!(said.contains("generation ") && said.contains("replicaset/"), "the small timeline: {said}");
 }
 
-/// Without this an autoscaler at work within the settle time would fail every undo.
+/// Without this an autoscaler at work within the settle time would fail every undo (C81).
 #[test]
 fn c81_scaling_within_the_settle_time_is_no_put_back() {
     let namespace = ControlPlane::main().namespace("scaled");
@@ -244,7 +244,7 @@ fn c81_scaling_within_the_settle_time_is_no_put_back() {
     assert_eq!(code, 0, "{said}");
 }
 
-/// Without this Pods that come up and break a moment later would be a success.
+/// Without this Pods that come up and break a moment later would be a success (C81).
 #[test]
 fn c81_pods_that_do_not_stay_ready_are_no_success() {
     let namespace = ControlPlane::main().namespace("unstable");

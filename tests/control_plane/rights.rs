@@ -136,7 +136,7 @@ fn an_undo_works_with_its_role_and_says_which_right_is_missing() {
         let reading = printed("check", &namespace);
         rules.into_iter().filter(|rule| !reading.contains(rule)).collect()
     };
-    assert_eq!(own.len(), 7, "{own:#?}");
+    assert_eq!(own.len(), 10, "{own:#?}");
     std::thread::scope(|scope| {
         for left_out in &own {
             scope.spawn(move || {
@@ -217,6 +217,38 @@ fn the_other_verbs_work_with_their_roles_and_say_what_is_missing() {
                 assert!(said.contains(word.as_str()), "{verb} without {right} {resource}: {ran:?}");
             }
         }
+    }
+}
+
+/// Without this somebody who was given the Role for `status` would be told less than there is, or a missing right would end
+/// the wait.
+#[test]
+fn a_status_works_with_its_role_and_polls_without_watches() {
+    let namespace = ControlPlane::main().namespace("status-role");
+    let _player = super::status::first(&namespace, 1);
+    let rules = printed("status", &namespace);
+    let watches = |rule: &&Value| rule["verbs"][0] == "watch";
+    assert_eq!(rules.iter().filter(watches).count(), 4);
+    let few: Vec<&Value> = rules.iter().filter(|rule| !watches(rule)).collect();
+    for (name, rules, polls) in [("exact", json!(rules), false), ("polling", json!(few), true)] {
+        let role = rights::named(&namespace, name, &rules);
+        incident::release(&namespace, name);
+        super::status::starting(&namespace, name);
+        let child = {
+            let mut command = namespace.product(&["status", "deploy/web", "--watch", "--timeout=60s", "-o", "json"]);
+            command.env("KUBECONFIG", role.path()).stdout(std::process::Stdio::piped());
+            command.stderr(std::process::Stdio::piped()).spawn().expect("the binary runs")
+        };
+        std::thread::sleep(std::time::Duration::from_secs(3));
+        let pod = super::status::pod(&namespace, name);
+        let kubelet = crate::support::kubelet::Kubelet { namespace: &namespace };
+        kubelet.set_ready(pod["metadata"]["name"].as_str().expect("a name"), true).expect("a Pod");
+        let ran: Ran = child.wait_with_output().expect("it ends").into();
+        let ran = ran.expect(0);
+        assert_eq!(ran.document()["phase"], "done", "{name}");
+        assert!(!ran.stderr.contains("Note: "), "{name}: nothing is missing for the answer: {}", ran.stderr);
+        let denied = namespace.audit().iter().any(|e| e.verb == "watch" && e.code == 403);
+        assert_eq!(denied, polls, "{name}");
     }
 }
 

@@ -19,7 +19,7 @@ use saferollback::core::report::Document;
 use saferollback::core::until::Until;
 use saferollback::core::workload::{Kind, Target};
 use saferollback::run::undo::{Asked, DryRun, Request};
-use saferollback::run::{self, Failure, Phase, Scene, Source, Voice};
+use saferollback::run::{self, Failure, Phase, Scene, Source, Voice, Waiting};
 use serde_json::{Map, Value, json};
 
 pub const TARGETS: [(&str, fn(&[u8])); 5] = [
@@ -353,6 +353,11 @@ fn loaded(documents: &[Value]) -> Dump {
 /// Says nothing, and would never agree.
 struct Silent;
 
+impl Waiting for Silent {
+    fn progress(&mut self, _: &str) {}
+    fn note(&mut self, _: &str) {}
+}
+
 impl Voice for Silent {
     fn plan(&mut self, _: &Document, _: &Plan) {}
     fn plans(&mut self, _: &[(Document, Plan)]) {}
@@ -360,9 +365,7 @@ impl Voice for Silent {
         Ok(false)
     }
     fn done(&mut self, _: &str) {}
-    fn progress(&mut self, _: &str) {}
     fn warn(&mut self, _: &str) {}
-    fn note(&mut self, _: &str) {}
     fn fail(&mut self, _: &str, _: &[String]) {}
     fn phase(&mut self, _: Phase) {}
 }
@@ -384,6 +387,7 @@ fn every_verb(dump: Dump) {
             let until = until.iter().filter_map(|text| Until::parse(text).ok()).collect();
             let request = run::observation::Request { until, ..run::observation::Request::default() };
             let _ = run::observation::run(&scene, target, &request, &mut |_| ()).await;
+            let _ = run::status::look(&scene, target, now).await;
             let numbers: Vec<u64> = document.revisions.iter().map(|r| r.number).take(5).collect();
             for revision in numbers.into_iter().map(Some).chain([None]) {
                 let _ = run::check::run(&scene, target, revision, now).await;

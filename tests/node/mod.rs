@@ -6,6 +6,7 @@ mod events;
 mod namesake;
 mod observe;
 mod restart;
+mod status;
 mod together;
 mod trap;
 mod uses;

@@ -146,7 +146,8 @@ impl Kubelet<'_> {
     pub fn new_event(&self, pod: &Value, field_path: &str, reason: &str, message: &str) -> Step {
         let now = stamp(Timestamp::now());
         let name = text(&pod["metadata"]["name"]);
-        let kind = if matches!(reason, "Failed" | "BackOff" | "Unhealthy") { "Warning" } else { "Normal" };
+        let kind =
+            if matches!(reason, "Failed" | "FailedMount" | "BackOff" | "Unhealthy") { "Warning" } else { "Normal" };
         let event = json!({
             "metadata": {"name": event_name(name)},
             "involvedObject": regarding(pod, Some(field_path)),

@@ -11,3 +11,4 @@ pub mod proxy;
 pub mod rights;
 pub mod rust;
 pub mod schema;
+pub mod terminal;

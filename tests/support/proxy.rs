@@ -19,6 +19,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 /// One request on its way, and what became of it.
 #[derive(Clone, Debug)]
@@ -77,6 +78,7 @@ struct Shared {
     rule: Mutex<(usize, Rule)>,
     log: Mutex<Vec<Passing>>,
     stop: AtomicBool,
+    cut: Notify,
 }
 
 pub struct Proxy {
@@ -107,6 +109,7 @@ impl Proxy {
             rule: Mutex::new((0, Box::new(rule))),
             log: Mutex::new(Vec::new()),
             stop: AtomicBool::new(false),
+            cut: Notify::new(),
         });
         let (upstream, inner) = (upstream.to_owned(), Arc::clone(&shared));
         let thread = thread::spawn(move || {
@@ -120,6 +123,11 @@ impl Proxy {
 
     pub fn log(&self) -> Vec<Passing> {
         lock(&self.shared.log).clone()
+    }
+
+    /// Ends every connection that is open, watches too.
+    pub fn cut(&self) {
+        self.shared.cut.notify_waiters();
     }
 
     /// The binary against this namespace, through the proxy.
@@ -162,7 +170,14 @@ async fn serve(listener: std::net::TcpListener, upstream: PathBuf, shared: Arc<S
         if shared.stop.load(Ordering::Relaxed) {
             return;
         }
-        tokio::spawn(connection(stream, client.clone(), Arc::clone(&shared)));
+        let (client, shared) = (client.clone(), Arc::clone(&shared));
+        tokio::spawn(async move {
+            let cut = shared.cut.notified();
+            tokio::select! {
+                _ = connection(stream, client, Arc::clone(&shared)) => {}
+                () = cut => {}
+            }
+        });
     }
 }
 

@@ -535,6 +535,7 @@ fn rule_8_a_nodes_clock_proves_nothing() {
     }
 }
 
+/// What was written around a Pod's start may or may not be what it read (C91).
 #[test]
 fn rule_9_ten_seconds_before_the_pod_are_enough_and_nine_are_not() {
     for (at, verdict) in [(990, Same), (991, LikelySame)] {
@@ -606,6 +607,7 @@ fn rule_11_an_adopted_pod_is_no_witness() {
     assert_ne!(judged.references[0].verdict, Same);
 }
 
+/// A name that admission changed is another matter than one that it adds (C90).
 #[test]
 fn rule_11_pods_rewritten_at_admission_testify_nothing() {
     // Would break: a webhook swaps the name in each Pod; the template's object was never read.
@@ -666,6 +668,7 @@ fn rule_11_containers_and_keys_must_be_the_templates() {
     }
 }
 
+/// What admission adds is listed, and spoils nothing of the template's own (C90).
 #[test]
 fn rule_11_injected_references_are_listed_and_judged() {
     // a sidecar and its ConfigMap come in at admission; the service account's CA is no news.
