@@ -14,3 +14,10 @@ at_the_lab() {
     # shellcheck source=/dev/null
     . "$lab/environment"
 }
+
+# A file that the learner writes, and one that the tools write.
+input() {
+    [ -f "$lab/inputs/$1.json" ] || die "$lab/inputs/$1.json is not there: it is yours to write"
+    printf '%s\n' "$lab/inputs/$1.json"
+}
+observation() { printf '%s\n' "$lab/observations/$1.json"; }
