@@ -64,6 +64,21 @@ fn what_was_recorded_is_proof_when_everything_else_is_gone() {
     assert_eq!(gone.candidates.first().map(|c| c.grade), Some(Grade::Proof), "it can be pinned");
 }
 
+/// Without this what one use took would be held against another's.
+#[test]
+fn each_use_has_its_own_digest() {
+    let mut template = key_ref("A");
+    template["spec"]["containers"][0]["env"].as_array_mut().unwrap().push(key_env("settings", "B"));
+    let after = |data: Value| {
+        let mut scene = recorded(template.clone());
+        scene.write(data, 700, 5000).no_past();
+        scene.verdict(1)
+    };
+    assert_eq!(after(json!({"A": "1", "B": "2", "C": "3"})), Verdict::Same, "the same in both keys, at another number");
+    assert_eq!(after(json!({"A": "1", "B": "x"})), Verdict::Changed);
+    assert_eq!(after(json!({"A": "x", "B": "2"})), Verdict::Changed);
+}
+
 /// Without this a record would speak of reads that came after it.
 #[test]
 fn a_record_speaks_of_the_reads_that_it_lists() {
@@ -218,6 +233,8 @@ fn what_is_stated_already_is_not_recorded_again() {
         let recording = recording::of(&seen, &later.judged(1));
         let mut record = recording.record.expect("a record");
         recording::name_snapshots(&mut record, &recording.savings);
+        // How it was known is another question.
+        record.references.iter_mut().filter_map(|e| e.read.as_mut()).for_each(|read| read.by = "elsewhere".into());
         scene.observed().records.expect("records").states(&record)
     };
     let mut scene = Scene::calm(env_from());
