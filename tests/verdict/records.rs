@@ -64,6 +64,43 @@ fn what_was_recorded_is_proof_when_everything_else_is_gone() {
     assert_eq!(gone.candidates.first().map(|c| c.grade), Some(Grade::Proof), "it can be pinned");
 }
 
+/// Without this a record of one revision would speak of what another read.
+#[test]
+fn a_record_speaks_of_its_own_revision() {
+    let mut scene = Scene::retired(env_from());
+    scene.record(2, 2100);
+    forget(&mut scene);
+    scene.write(json!({"A": "2"}), 700, 5000).no_past();
+    assert_eq!(scene.verdict(2), Verdict::Changed);
+    let other = scene.judgement(1);
+    assert!(!proven(&other), "{:#?}", other.facts);
+    assert!(other.candidates.iter().all(|c| c.grade == Grade::None), "{:#?}", other.candidates);
+}
+
+/// Without this a record that knows less could hide one that knows more, and two that contradict each other would both be
+/// believed.
+#[test]
+fn the_record_that_knows_most_speaks_and_contradictions_are_none() {
+    let mut likely = Scene::calm(env_from());
+    likely.events.clear();
+    for (first, second) in [(1100, 1200), (1200, 1100)] {
+        let mut scene = recorded(env_from());
+        scene.records.clear();
+        let mut sure = Scene::calm(env_from());
+        scene.records.extend(sure.record(1, first).records.clone());
+        scene.records.extend(likely.clone().record(1, second).records.clone());
+        scene.write(json!({"A": "2"}), 700, 5000).no_past();
+        assert_eq!(scene.verdict(1), Verdict::Changed, "proof, whichever came first");
+    }
+    let mut scene = recorded(env_from());
+    let mut other = Scene::calm(env_from());
+    other.objects[0]["data"] = json!({"A": "9"});
+    scene.records.extend(other.record(1, 1200).records.clone());
+    scene.write(json!({"A": "2"}), 700, 5000).no_past();
+    let judgement = scene.judgement(1);
+    assert!(!proven(&judgement) && judgement.read.is_none(), "{:#?}", judgement.facts);
+}
+
 /// Without this what one use took would be held against another's.
 #[test]
 fn each_use_has_its_own_digest() {
