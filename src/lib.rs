@@ -16,8 +16,9 @@
 //! 9. **snapshot**: immutable ConfigMaps named by their content, [`core::snapshot::of`].
 //! 10. **patch**: the one write to the workload, with preconditions, [`core::patch::workload`].
 //! 11. **watch**: [`run::wait`], by the rules of [`core::rollout`] and with the reasons of [`core::pods`].
-//! 12. **record**: what the new Pods read, [`core::recording`], so that it is still known tomorrow, [`core::record`].
-//! 13. **report**: the document of which every screen is a printing, [`core::report::Document`].
+//! 12. **verify**: what the new Pods name, and what the substitute of an evicted one reads, [`core::substitute`].
+//! 13. **record**: what the new Pods read, [`core::recording`], so that it is still known tomorrow, [`core::record`].
+//! 14. **report**: the document of which every screen is a printing, [`core::report::Document`].
 //!
 //! Beside them: [`core::diff`] compares two sides, [`core::contents`] lists the versions of one ConfigMap, and
 //! [`core::restore`] puts one back in place. [`core::observation`] is what the Pods of a moment hold and answer.

@@ -150,6 +150,10 @@ trait Job: Sync {
     fn check(&self, case: &Case<'_>, ran: &Ran, what: &str);
     /// After the same command again, undisturbed.
     fn converges(&self, case: &Case<'_>, what: &str);
+    /// The first request at which a fault is planted.
+    fn first(&self, _: &Namespace) -> usize {
+        0
+    }
 }
 
 struct Undo;
@@ -192,11 +196,56 @@ impl Job for Save {
     }
 }
 
+/// `undo --verify=replace`: for all runs of a case together one Pod is evicted.
+struct Replace;
+
+impl Replace {
+    fn evictions(case: &Case<'_>) -> usize {
+        let own = format!("{}-", case.name);
+        let all = case.namespace.audit().into_iter().filter(|e| e.subresource == "eviction" && !e.dry_run);
+        all.filter(|e| e.code == 201 && e.name.starts_with(&own)).count()
+    }
+}
+
+impl Job for Replace {
+    fn arguments(&self, case: &Case<'_>) -> Vec<String> {
+        let more = ["--verify=replace", "--allow-downtime", "--settle=100ms", "--timeout=60s"];
+        case.arguments().into_iter().chain(more.map(String::from)).collect()
+    }
+
+    fn check(&self, case: &Case<'_>, ran: &Ran, what: &str) {
+        Undo.check(case, ran, what);
+        let evictions = Self::evictions(case);
+        assert!(evictions <= 1, "{what}: {evictions} Pods were evicted: {ran:?}");
+        assert!(ran.code != 0 || evictions == 1, "{what} was called a success: {ran:?}");
+    }
+
+    fn converges(&self, case: &Case<'_>, what: &str) {
+        let arguments = self.arguments(case);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let again = case.namespace.run(&arguments);
+        assert_eq!(again.code, 0, "after {what}: {again:?}");
+        assert!(again.stdout.contains(" took the place of "), "after {what}: {again:?}");
+        assert_eq!(Self::evictions(case), 1, "after {what}");
+        assert!(case.is_new() && case.snapshots().len() == 1, "after {what}: {:#}", case.live());
+    }
+
+    /// What comes before the patch is no other than without a proof.
+    fn first(&self, namespace: &Namespace) -> usize {
+        let case = Case::new(namespace, "undisturbed".into());
+        let proxy = Proxy::new(namespace, |_, _| Act::Pass);
+        let arguments = self.arguments(&case);
+        let ran = proxy.run(namespace, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        let log = proxy.log();
+        log.iter().position(Passing::is_the_patch).unwrap_or_else(|| panic!("no patch: {ran:?}"))
+    }
+}
+
 /// Plants the fault at each request in turn, several cases at once, until a run meets none any more. Returns how many
 /// requests there were.
 fn sweep(namespace: &Namespace, job: &dyn Job, fault: Fault) -> usize {
     let _player = Player::run(namespace, |_| Some(Play::ready()));
-    let (next, end) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
+    let (next, end) = (AtomicUsize::new(job.first(namespace)), AtomicUsize::new(usize::MAX));
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -294,6 +343,12 @@ fn a_refusal_at_any_request_loses_nothing() {
 #[test]
 fn c35_killed_at_any_request_the_same_command_finishes() {
     all(&Undo, "kill", 10, &[Fault::KillBefore, Fault::KillAfter]);
+}
+
+/// Without this a proof that was cut off would cost a second Pod, or be claimed for one that never went.
+#[test]
+fn killed_at_any_request_of_the_proof_no_second_pod_is_evicted() {
+    all(&Replace, "proof", 15, &[Fault::CutAfter, Fault::KillBefore, Fault::KillAfter]);
 }
 
 /// Without this a snapshot could be promised and not be there, or be there twice.

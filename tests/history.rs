@@ -214,6 +214,7 @@ fn left(scene: &mut Scene, from: u64, to: u64) {
         to,
         template: history::template_digest(&scene.workload["spec"]["template"]),
         kept: Default::default(),
+        evicted: None,
     };
     let text = serde_json::to_string(&trail).unwrap();
     set(&mut scene.workload, "/metadata/annotations/saferollback.dev~1rolled-back", json!(text));

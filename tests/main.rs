@@ -28,6 +28,7 @@ mod references;
 mod rollout;
 mod schema;
 mod snapshot;
+mod substitute;
 mod support;
 mod target;
 mod verdict;

@@ -86,7 +86,10 @@ fn rolled_back() -> Value {
             "notLookedIn": [], "alsoReading": {}, "owners": [owner()], "ownersUnread": ["not allowed"],
             "patch": [{"op": "test", "path": "/metadata/uid", "value": "u-0"}],
             "written": [{"object": "Deployment/web", "uid": "u-0", "resourceVersion": "80"}],
-            "timeline": [{"at": NOW, "what": "planned"}], "overwritten": null, "outcome": "done", "exitCode": 0,
+            "timeline": [{"at": NOW, "what": "planned"}], "overwritten": null,
+            "verification": {"mode": "replace", "evicted": {"name": "web-1", "uid": "u-8"},
+                "substitute": {"name": "web-2", "uid": "u-9", "ready": true, "restarts": 0}, "outcome": "as-planned"},
+            "reverted": null, "outcome": "done", "exitCode": 0,
         }),
     )
 }
@@ -348,6 +351,9 @@ fn planted_faults_are_refused() {
         (rolled_back(), "/patch/0/path", json!("/spec/replicas")),
         (rolled_back(), "/written/0/object", json!("Secret/db")),
         (rolled_back(), "/timeline", json!([])),
+        (rolled_back(), "/verification/outcome", json!("proven")),
+        (rolled_back(), "/verification/substitute/restarts", json!(-1)),
+        (rolled_back(), "/reverted", json!({"target": 2, "newRevision": 4, "written": [], "outcome": "done"})),
         (put_back(), "/outcome", json!("timed-out")),
         (put_back(), "/overwritten/planned", json!(DIGEST)),
         (put_back(), "/overwritten/differs", json!([])),
@@ -491,6 +497,8 @@ fn the_schemas_words_are_the_programs() {
         ("core/restore.rs", "Bar", "/$defs/restore/properties/refusals/items/properties/code/enum"),
         ("core/pods.rs", "Ending", "/$defs/status/properties/phase/enum"),
         ("core/restore.rs", "Ending", "/$defs/restore/properties/outcome/enum"),
+        ("core/substitute.rs", "Verify", "/$defs/undo/properties/verification/anyOf/0/properties/mode/enum"),
+        ("core/substitute.rs", "Finding", "/$defs/undo/properties/verification/anyOf/0/properties/outcome/enum"),
     ];
     for (file, of, pointer) in pairs {
         assert_eq!(words(file, of), enumerated(pointer), "{of} of {file} against {pointer}");

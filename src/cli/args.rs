@@ -97,7 +97,7 @@ pub enum Verb {
     Restore(Restore),
     /// Roll back with known configuration
     #[command(
-        after_help = "Examples:\n  kubectl saferollback undo web --to-revision 3 --dry-run=client\n  kubectl saferollback undo web --to-revision 3\n  kubectl saferollback undo web --to-revision 3 --use settings=old.yaml\n  kubectl saferollback undo web worker --to-time 10m\n\nExit codes: 0 done or nothing to do, 1 could not, 2 usage, 3 refused,\n4 the rollout failed or timed out, or was put back,\n5 the workload changed since the plan, 130/143 interrupted."
+        after_help = "Examples:\n  kubectl saferollback undo web --to-revision 3 --dry-run=client\n  kubectl saferollback undo web --to-revision 3\n  kubectl saferollback undo web --to-revision 3 --use settings=old.yaml\n  kubectl saferollback undo web --to-revision 3 --verify=replace\n  kubectl saferollback undo web worker --to-time 10m\n\nExit codes: 0 done or nothing to do, 1 could not, 2 usage, 3 refused,\n4 the rollout or its verification failed or timed out, or was put back,\n5 the workload changed since the plan, 130/143 interrupted."
     )]
     Undo(Undo),
     /// Show the Pods, what they hold and answer, and wait for a condition
@@ -300,6 +300,19 @@ pub enum Require {
     Proof,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Verify {
+    Rollout,
+    Replace,
+    None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnFailure {
+    Report,
+    Revert,
+}
+
 #[derive(Args, Debug)]
 pub struct Rbac {
     /// The verb that somebody shall be able to use
@@ -380,13 +393,24 @@ pub struct Undo {
     /// Wait for the rollout
     #[arg(long, default_value = "true", default_missing_value = "true", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set)]
     pub wait: bool,
-    /// How long to wait in all, as 90s or 5m, 0 for ever; default: the progress deadline, restarting with progress
+    /// How long to wait in all, as 90s or 5m, 0 for ever, and so long again for a substitute; default: the progress
+    /// deadline, restarting with progress
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub timeout: Option<Duration>,
     /// How long the new state must hold after the rollout, as 10s, 0 for not at all; default: 10s where somebody else
-    /// may put the old one back, else 0
+    /// may put the old one back, else 0; for a substitute always 10s
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub settle: Option<Duration>,
+    /// What to prove after the rollout: what the new Pods name (rollout), that one Pod's substitute starts as planned, by
+    /// evicting one (replace), or nothing about Pods (none)
+    #[arg(long, value_enum, default_value = "rollout")]
+    pub verify: Verify,
+    /// Let --verify=replace evict the only Pod: nobody answers until its substitute is ready
+    #[arg(long)]
+    pub allow_downtime: bool,
+    /// Where the rollout or its verification fails: say so, or put the revision back that was left, with its configuration
+    #[arg(long, value_enum, default_value = "report")]
+    pub on_failure: OnFailure,
     /// Roll back although a GitOps tool or an operator is known to put it back
     #[arg(long)]
     pub allow_managed: bool,

@@ -39,9 +39,10 @@ use crate::core::policy::{Config, Given, Rules};
 use crate::core::recovery::{Candidate, Grade};
 use crate::core::report::{Document, Outcome};
 use crate::core::snapshot as core_snapshot;
+use crate::core::substitute::Verify;
 use crate::core::workload::{self, Target};
 use crate::run::several::Outcomes;
-use crate::run::undo::{Asked, DryRun, Request};
+use crate::run::undo::{Asked, DryRun, OnFailure, Request};
 use crate::run::{self, Failure, Phase};
 
 /// Parses the command line, runs the verb, prints, and returns the exit code.
@@ -253,6 +254,11 @@ async fn undo_verb(cli: &Cli, args: &args::Undo) -> Result<u8, Failure> {
     if writes && !args.yes && !ui::can_ask() {
         return Err(Failure::Usage("undo needs --yes when there is no terminal to ask on".into()));
     }
+    if !args.wait && (args.verify == args::Verify::Replace || args.on_failure == args::OnFailure::Revert) {
+        return Err(Failure::Usage(
+            "--verify=replace and --on-failure=revert come after the wait for the rollout".into(),
+        ));
+    }
     let now = Timestamp::now();
     let several = targets.len() > 1 || args.selector.is_some();
     if several && args.to_revision.is_some() {
@@ -278,6 +284,17 @@ async fn undo_verb(cli: &Cli, args: &args::Undo) -> Result<u8, Failure> {
         wait: args.wait,
         timeout: args.timeout,
         settle: args.settle,
+        verify: match args.verify {
+            args::Verify::Rollout => Verify::Rollout,
+            args::Verify::Replace => Verify::Replace,
+            args::Verify::None => Verify::None,
+        },
+        allow_downtime: args.allow_downtime,
+        asks: !args.yes,
+        on_failure: match args.on_failure {
+            args::OnFailure::Report => OnFailure::Report,
+            args::OnFailure::Revert => OnFailure::Revert,
+        },
         // Objects for a repository are what an owner is given: nothing is written then.
         allow_managed: args.allow_managed || (!writes && args.output == Some(Output::Yaml)),
         typed: typed(&cli.connection, &args.from_file),

@@ -6,6 +6,7 @@ use crate::cli::screen::{Screen, age, count, listed};
 use crate::core::plan::Plan;
 use crate::core::policy::Config;
 use crate::core::report::{ActionLine, Document, DocumentKind, Outcome, Reference, Revision, Undo};
+use crate::core::substitute::Verify;
 use crate::run::undo::Request;
 
 /// `Revision 2 -> revision 1`
@@ -135,6 +136,22 @@ pub fn plan(document: &Document, plan: &Plan, wide: bool, width: Option<usize>) 
         let label = if owner.tool.writes_templates() { "Owned by  " } else { "Scaled by " };
         screen.hanging(label, &format!("{}, which {}", owner.title(), owner.deed()));
     }
+    match (plan.verify, plan.replicas()) {
+        (Verify::Rollout | Verify::None, _) => {}
+        (Verify::Replace, 0) => {
+            screen.hanging("Verify    ", "0 replicas are wanted: no Pod can be replaced, so nothing is proven")
+        }
+        (Verify::Replace, 1) => {
+            screen.hanging("Verify    ", "then the only Pod is evicted: nobody answers until its substitute is ready");
+        }
+        (Verify::Replace, n) => {
+            let words = format!("then 1 of the {n} Pods is evicted, and its substitute must start as planned");
+            screen.hanging("Verify    ", &words);
+        }
+    }
+    if let Some(back) = &plan.back {
+        screen.hanging("Failing   ", &format!("goes back to revision {}{}", back.to, left(back)));
+    }
     if !plan.falls_out.is_empty() {
         let numbers: Vec<String> = plan.falls_out.iter().map(u64::to_string).collect();
         let word = if numbers.len() == 1 { "revision" } else { "revisions" };
@@ -145,6 +162,16 @@ pub fn plan(document: &Document, plan: &Plan, wide: bool, width: Option<usize>) 
         screen.assumptions(&document.assumptions);
     }
     screen.into_text()
+}
+
+/// With which configuration the way back goes.
+fn left(back: &Plan) -> String {
+    let pinned: Vec<String> = back.snapshots.iter().map(|s| s.name.clone()).collect();
+    match (pinned.is_empty(), back.decisions.is_empty()) {
+        (false, _) => format!(", with {}", listed(&pinned)),
+        (true, false) => ", with its configuration as it is now".into(),
+        (true, true) => String::new(),
+    }
 }
 
 fn reads(action: &ActionLine, reference: &Reference) -> String {

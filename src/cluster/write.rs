@@ -1,4 +1,4 @@
-//! Writes: create, JSON patch, merge patch, each with a dry run.
+//! Writes: create, JSON patch, merge patch, delete, evict, each with a dry run.
 //!
 //! A write is sent once. When its outcome is unknown the error says so, and the caller looks before it acts again.
 //! Every write is strictly validated: without it the server drops unknown fields and answers 200.
@@ -53,6 +53,9 @@ pub enum WriteError {
     Denied { asked: Asked, message: String },
     #[error("cannot {asked}: {message}")]
     NotFound { asked: Asked, message: String },
+    /// A PodDisruptionBudget does not allow the eviction, or is not worked out yet.
+    #[error("cannot {asked}: {message}")]
+    Budget { asked: Asked, message: String },
     /// There was no connection: nothing was sent.
     #[error("cannot {asked}: no connection to {server}: {cause}")]
     Unreachable { asked: Asked, server: String, cause: String },
@@ -113,6 +116,11 @@ impl WriteError {
                     Ban::Admission
                 };
                 WriteError::Forbidden { asked, by, message }
+            }
+            429 if causes.iter().any(|cause| cause.reason == "DisruptionBudget") => {
+                let budgets = causes.iter().filter(|cause| cause.reason == "DisruptionBudget");
+                let words: Vec<&str> = budgets.map(|cause| cause.message.as_str()).collect();
+                WriteError::Budget { asked, message: words.join("; ") }
             }
             404 => WriteError::NotFound { asked, message },
             // A webhook that cannot be called fails before anything is stored. Any other 5xx may come from a proxy
@@ -235,6 +243,36 @@ impl Cluster {
         }
         let content = Some(("application/json", options.to_string().into_bytes()));
         match self.exchange(request(Method::DELETE, &path, &[], resource.accept(), content)).await {
+            Ok(Answer { status: 200..=299, .. }) => Ok(()),
+            Ok(answer) => Err(WriteError::from_refused(asked, Refused::parse(&answer), dry_run)),
+            Err(broken) => Err(WriteError::from_broken(asked, &self.server, broken, dry_run)),
+        }
+    }
+
+    /// Evicts the Pod, if it is the one with this uid and no PodDisruptionBudget stands against it.
+    ///
+    /// # Errors
+    /// See [`WriteError`]; a budget that does not allow it is [`WriteError::Budget`], another Pod of that name
+    /// [`WriteError::Conflict`].
+    pub async fn evict(&self, pod: &Object, dry_run: bool) -> Result<(), WriteError> {
+        let verb = if dry_run { "dry-run evict" } else { "evict" };
+        let asked = Asked::new(verb, Resource::Pods, pod.namespace(), Some(pod.name()));
+        let path = match path(&asked, Resource::Pods) {
+            Ok(path) => format!("{path}/eviction"),
+            Err(_) => return Err(WriteError::BadName { asked, name: pod.name().to_string() }),
+        };
+        let body = json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name(), "namespace": pod.namespace()},
+            "deleteOptions": {"preconditions": {"uid": pod.uid()}},
+        });
+        let mut query = vec![("fieldManager", FIELD_MANAGER.to_string()), ("fieldValidation", "Strict".to_string())];
+        if dry_run {
+            query.push(("dryRun", "All".to_string()));
+        }
+        let content = Some(("application/json", body.to_string().into_bytes()));
+        match self.exchange(request(Method::POST, &path, &query, Resource::Pods.accept(), content)).await {
             Ok(Answer { status: 200..=299, .. }) => Ok(()),
             Ok(answer) => Err(WriteError::from_refused(asked, Refused::parse(&answer), dry_run)),
             Err(broken) => Err(WriteError::from_broken(asked, &self.server, broken, dry_run)),

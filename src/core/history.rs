@@ -14,6 +14,7 @@ use crate::core::evidence::CLOCK_MARGIN;
 use crate::core::object::Object;
 use crate::core::pin;
 use crate::core::record::Held;
+use crate::core::substitute::Evicted;
 
 pub const REVISION: &str = "deployment.kubernetes.io/revision";
 pub const FORMER: &str = "deployment.kubernetes.io/revision-history";
@@ -63,6 +64,9 @@ pub struct Trail {
     /// By `ConfigMap/settings`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kept: BTreeMap<String, Held>,
+    /// The Pod that `--verify=replace` evicts, noted before it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evicted: Option<Evicted>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -324,7 +328,8 @@ fn date_retirement(history: &mut History) {
     }
 }
 
-fn trail(workload: &Object) -> Option<Trail> {
+/// Our annotation, where it speaks of just the live template.
+pub fn trail(workload: &Object) -> Option<Trail> {
     let trail: Trail = serde_json::from_str(workload.annotation(TRAIL)?).ok()?;
     let live = workload.0.pointer("/spec/template")?;
     (trail.template == template_digest(live)).then_some(trail)

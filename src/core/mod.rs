@@ -33,6 +33,7 @@ pub mod rights;
 pub mod rollout;
 pub mod sheet;
 pub mod snapshot;
+pub mod substitute;
 pub mod until;
 pub mod verdict;
 pub mod witness;

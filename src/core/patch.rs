@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::core::history::{CHANGE_CAUSE, TRAIL};
+use crate::core::history::{CHANGE_CAUSE, TRAIL, Trail};
 use crate::core::object::Object;
 use crate::core::plan::Plan;
 use crate::core::references::token;
@@ -36,6 +36,19 @@ pub fn workload(read: &Object, plan: &Plan) -> Value {
         }
     }
     Value::Array(ops)
+}
+
+/// Notes in our annotation which Pod is about to be evicted. The annotation is tested too: of two runs at once one notes its
+/// Pod, and the other one then follows it.
+pub fn evicting(read: &Object, trail: &Trail) -> Value {
+    let at = |pointer: &str| read.0.pointer(pointer).cloned().unwrap_or(Value::Null);
+    let path = format!("/metadata/annotations/{}", token(TRAIL));
+    json!([
+        {"op": "test", "path": "/metadata/uid", "value": at("/metadata/uid")},
+        {"op": "test", "path": "/spec/template", "value": at("/spec/template")},
+        {"op": "test", "path": path, "value": at(&path)},
+        {"op": "add", "path": path, "value": serde_json::to_string(trail).unwrap_or_default()},
+    ])
 }
 
 /// A Pod of the new template, for a dry run: quota and Pod security are only asked when a Pod is created.

@@ -16,6 +16,7 @@ use crate::core::record::Held;
 use crate::core::recovery::Grade;
 use crate::core::references::{self, Kind, Pinnable, Reference};
 use crate::core::snapshot::{self, Snapshot};
+use crate::core::substitute::Verify;
 use crate::core::verdict::{Judgement, Verdict};
 
 pub use crate::core::judged::{Judged, PodState, judge};
@@ -70,6 +71,12 @@ pub struct Plan {
     pub strategy: String,
     /// Who else writes the workload; see [`Plan::owned`].
     pub owners: Owners,
+    /// What is looked at after the rollout.
+    pub verify: Verify,
+    /// Will a Pod be evicted for it?
+    pub evicts: bool,
+    /// The way back, if the rollout or its verification fails; see [`back`].
+    pub back: Option<Box<Plan>>,
 }
 
 /// Which revision is meant: `None` or 0 is the previous one.
@@ -162,8 +169,23 @@ pub fn make(seen: &Observed, history: &History, target: Judged, rules: &Rules) -
         rules: rules.clone(),
         strategy: strategy(workload),
         owners: Owners::default(),
+        verify: Verify::default(),
+        evicts: false,
+        back: None,
         target,
     }
+}
+
+/// The way back to the revision that `plan` leaves: what an undo to it would plan once `plan` is written. What was given
+/// for the target says nothing of it.
+pub fn back(seen: &Observed, plan: &Plan, left: &Judged) -> Plan {
+    let mut then = seen.clone();
+    if let Some(template) = then.workload.0.pointer_mut("/spec/template").filter(|_| !plan.nothing_to_do) {
+        template.clone_from(&plan.template);
+    }
+    let history = history::read(&then.workload, &then.replica_sets);
+    let rules = Rules { require: plan.rules.require, ..Rules::default() };
+    make(&then, &history, left.clone(), &rules)
 }
 
 fn strategy(workload: &Object) -> String {
@@ -249,7 +271,13 @@ fn refusal_message(code: Code, judgement: &Judgement, revision: u64) -> String {
         Code::Missing => format!("{name} does not exist, so a new Pod of revision {revision} would not start"),
         Code::KeyMissing => format!("{name} lacks a key that revision {revision} needs, so a new Pod would not start"),
         Code::Unreadable => format!("{name} could not be read"),
-        Code::Paused | Code::Terminating | Code::Managed | Code::DryRunDenied => code.word().into(),
+        Code::Paused
+        | Code::Terminating
+        | Code::Managed
+        | Code::DryRunDenied
+        | Code::Downtime
+        | Code::EvictionDenied
+        | Code::NoWayBack => code.word().into(),
     }
 }
 
@@ -356,6 +384,7 @@ impl Plan {
             template: history::template_digest(&self.template),
             // Only a run that pins writes a record.
             kept: if self.snapshots.is_empty() { BTreeMap::new() } else { kept.collect() },
+            evicted: None,
         }
     }
 
@@ -382,6 +411,32 @@ impl Plan {
             self.refusals.splice(0..0, owners.healers().map(refusal));
         }
         self.owners = owners;
+    }
+
+    /// How many Pods are wanted.
+    pub fn replicas(&self) -> usize {
+        self.pods.start + self.pods.stay
+    }
+
+    /// Does the proof on a substitute take the only Pod away?
+    pub fn downtime(&self) -> bool {
+        self.evicts && self.replicas() == 1
+    }
+
+    /// What is to be looked at after the rollout. An earlier run may have evicted its Pod already; and where no undo of ours
+    /// brought the template no Pod is evicted, since nothing would tell the next run.
+    pub fn verified(&mut self, verify: Verify, seen: &Observed, history: &History) {
+        self.verify = verify;
+        let due = match (&history.trail, self.nothing_to_do) {
+            (_, false) => true,
+            (None, true) => false,
+            (Some(trail), true) => trail.evicted.as_ref().is_none_or(|e| e.standing(seen.all_pods()).is_some()),
+        };
+        self.evicts = verify == Verify::Replace && due && self.replicas() > 0;
+    }
+
+    pub fn refuse(&mut self, code: Code, message: String) {
+        self.refusals.push(Refusal { code, reference: None, verdict: None, message });
     }
 
     pub fn refused(&self) -> bool {

@@ -60,6 +60,9 @@ pub enum Code {
     Terminating,
     Managed,
     DryRunDenied,
+    Downtime,
+    EvictionDenied,
+    NoWayBack,
 }
 
 impl Code {
@@ -78,6 +81,9 @@ impl Code {
             Code::Terminating => "terminating",
             Code::Managed => "managed",
             Code::DryRunDenied => "dry-run-denied",
+            Code::Downtime => "downtime",
+            Code::EvictionDenied => "eviction-denied",
+            Code::NoWayBack => "no-way-back",
         }
     }
 }

@@ -261,8 +261,43 @@ pub struct Undo {
     pub timeline: Vec<Moment>,
     /// Who wrote another template before the rollout was done and had settled.
     pub overwritten: Option<Overwritten>,
+    /// What was looked at after the rollout; null where it did not come to that.
+    pub verification: Option<Verification>,
+    /// The way back that was taken after a failure.
+    pub reverted: Option<Reverted>,
     pub outcome: &'static str,
     pub exit_code: u8,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Verification {
+    pub mode: &'static str,
+    pub evicted: Option<PodName>,
+    pub substitute: Option<Substitute>,
+    pub outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct PodName {
+    pub name: String,
+    pub uid: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Substitute {
+    pub name: String,
+    pub uid: String,
+    pub ready: bool,
+    pub restarts: i64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reverted {
+    pub target: u64,
+    pub new_revision: Option<u64>,
+    pub written: Vec<WrittenObject>,
+    pub outcome: &'static str,
 }
 
 #[derive(Clone, Debug, Serialize)]

@@ -123,7 +123,7 @@ const WATCHING: [Rule; 4] = [
     ),
 ];
 
-const ROLLING_BACK: [Rule; 3] = [
+const ROLLING_BACK: [Rule; 4] = [
     rule(
         "apps",
         "deployments",
@@ -132,6 +132,7 @@ const ROLLING_BACK: [Rule; 3] = [
     ),
     rule("apps", "deployments", &["list"], "Workloads cannot be chosen by label (-l), nor picked from a list."),
     rule("", "pods", &["create"], "No Pod is tried in a dry run, so quota and Pod security are met in the rollout."),
+    rule("", "pods/eviction", &["create"], "No Pod can be evicted: --verify=replace is refused, or ends unverified."),
 ];
 
 /// Who may still need a snapshot; and the end of those that nobody does.

@@ -89,9 +89,16 @@ pub async fn run(
     let asks = |part: &&Part| matches!(&part.step, Step::Ready(ready) if ready.asks(scene, &part.request));
     let asked: Vec<&str> =
         parts.iter().filter(asks).filter_map(|part| part.request.words.first().map(String::as_str)).collect();
+    let alone = |part: &&Part| matches!(&part.step, Step::Ready(ready) if ready.plan.downtime());
+    let alone = parts.iter().filter(asks).filter(alone).filter_map(|part| part.request.words.first());
+    let alone: Vec<&str> = alone.map(String::as_str).collect();
+    let then = match alone.as_slice() {
+        [] => String::new(),
+        names => format!(", and then evict the only Pod of {} (downtime)", names.join(", ")),
+    };
     let question = match asked.as_slice() {
-        [one] => format!("Roll back {one}?"),
-        many => format!("Roll back these {} workloads?", many.len()),
+        [one] => format!("Roll back {one}{then}?"),
+        many => format!("Roll back these {} workloads{then}?", many.len()),
     };
     let go = (partial || !any_blocked) && (asked.is_empty() || voice.confirm(&question)?);
     let mut outcomes = Outcomes { undone: Vec::new(), exit_code: 0 };

@@ -1,10 +1,12 @@
 //! `undo`: all stages. Refused means that no mutating request was sent (server dry runs excepted).
 //!
 //! Order of writes: every write as a dry run; snapshots; kept references read again; one patch with preconditions;
-//! after the last new Pod, kept references read again.
+//! after the last new Pod, kept references read again; one Pod evicted, if that is asked for; the record.
 
 mod after;
 mod rehearse;
+mod replace;
+mod revert;
 mod write;
 
 use std::collections::BTreeSet;
@@ -22,9 +24,10 @@ use crate::core::observed::Observed;
 use crate::core::patch;
 use crate::core::pin;
 use crate::core::plan::{self, Judged, Plan};
-use crate::core::policy::{Given, Rules};
+use crate::core::policy::{Code, Given, Rules};
 use crate::core::report::{self, Document, DocumentKind, Moment, Outcome, Undo, WrittenObject};
 use crate::core::snapshot;
+use crate::core::substitute::Verify;
 use crate::core::workload::Target;
 use crate::run::check::because;
 use crate::run::observe::Observation;
@@ -36,6 +39,13 @@ pub enum DryRun {
     None,
     Client,
     Server,
+}
+
+/// What is done where the rollout or its verification fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnFailure {
+    Report,
+    Revert,
 }
 
 /// Which revision to go to.
@@ -59,6 +69,12 @@ pub struct Request {
     pub timeout: Option<Duration>,
     /// How long the new state must hold; `None`: as long as the owners ask for, see [`owners::settle`].
     pub settle: Option<Duration>,
+    pub verify: Verify,
+    /// Evict the only Pod without a question.
+    pub allow_downtime: bool,
+    /// Is there somebody who answers questions?
+    pub asks: bool,
+    pub on_failure: OnFailure,
     /// Write although somebody is known to put it back.
     pub allow_managed: bool,
     /// The connection flags as typed, repeated in every command that we print.
@@ -105,7 +121,7 @@ pub async fn run(
     let planned = ready.run(request, voice).document("planned", 0);
     voice.plan(&planned, &ready.plan);
     owners::say(&ready.plan, voice);
-    if ready.asks(scene, request) && !voice.confirm("Roll back?")? {
+    if ready.asks(scene, request) && !voice.confirm(ready.question())? {
         return Ok(ready.run(request, voice).end("planned", 0));
     }
     ready.finish(scene, request, voice).await
@@ -123,6 +139,8 @@ pub struct Ready {
     timeline: Vec<Moment>,
     written: Vec<WrittenObject>,
     overwritten: Option<report::Overwritten>,
+    verification: Option<report::Verification>,
+    reverted: Option<report::Reverted>,
 }
 
 pub enum Prepared {
@@ -151,12 +169,16 @@ pub async fn prepare(
         }
     };
     let chosen = chosen.map_err(Failure::NoRevision)?.number;
-    judged.retain(|j| j.revision.number == chosen);
-    let Some(target) = judged.first().cloned() else {
+    let Some(target) = judged.iter().find(|j| j.revision.number == chosen).cloned() else {
         return Err(Failure::NoRevision(NoSuchRevision::Unknown { asked: chosen, numbers: history.numbers() }));
     };
     let mut plan = plan::make(&seen, &history, target, &request.rules);
     plan.owned(owners, request.allow_managed);
+    plan.verified(request.verify, &seen, &history);
+    consented(&mut plan, request);
+    if request.on_failure == OnFailure::Revert && !plan.refused() {
+        way_back(&mut plan, &seen, &history, &judged);
+    }
     let mut ready = Ready {
         seen,
         history,
@@ -166,18 +188,65 @@ pub async fn prepare(
         timeline: Vec::new(),
         written: Vec::new(),
         overwritten: None,
+        verification: None,
+        reverted: None,
     };
     let mut run = ready.run(request, voice);
     run.moment("planned");
     if let Source::Live(cluster) = &scene.source
         && !run.plan.refused()
-        && !run.plan.nothing_to_do
         && request.dry_run != DryRun::Client
-        && let Some(changed) = run.rehearse(cluster).await?
     {
-        return Ok(Prepared::Ended(Box::new(run.conflict(&changed))));
+        if !run.plan.nothing_to_do
+            && let Some(changed) = run.rehearse(cluster).await?
+        {
+            return Ok(Prepared::Ended(Box::new(run.conflict(&changed))));
+        }
+        run.rehearse_eviction(cluster).await?;
     }
     Ok(Prepared::Ready(Box::new(ready)))
+}
+
+/// The proof on a substitute takes the only Pod away: that is asked about by name, or allowed by name. `--yes` answers the
+/// question about the plan, and is no answer to this one.
+fn consented(plan: &mut Plan, request: &Request) {
+    if plan.downtime() && !request.allow_downtime && !request.asks && request.dry_run == DryRun::None {
+        plan.refuse(
+            Code::Downtime,
+            "--verify=replace would evict the only Pod, and nobody answers until its substitute is ready".into(),
+        );
+    }
+}
+
+/// Plans the way back before the first write; where there is none, nothing is written.
+fn way_back(plan: &mut Plan, seen: &Observed, history: &History, judged: &[Judged]) {
+    let left = match plan.nothing_to_do {
+        // What an earlier run left, if it was one.
+        true => history.trail.as_ref().map(|trail| trail.from),
+        false => plan.from,
+    };
+    let left = left.and_then(|number| judged.iter().find(|j| j.revision.number == number));
+    let Some(left) = left else {
+        if !plan.nothing_to_do {
+            let why = "--on-failure=revert has nothing to go back to: the live template belongs to no revision";
+            plan.refuse(Code::NoWayBack, why.into());
+        }
+        return;
+    };
+    let number = left.revision.number;
+    if seen.workload.int_at("/spec/revisionHistoryLimit") == Some(0) {
+        let why = "--on-failure=revert needs a history, and revisionHistoryLimit is 0";
+        plan.refuse(Code::NoWayBack, why.into());
+        return;
+    }
+    let back = plan::back(seen, plan, left);
+    match back.refusals.first() {
+        Some(refusal) => {
+            let why = format!("--on-failure=revert could not go back to revision {number}: {}", refusal.message);
+            plan.refuse(Code::NoWayBack, why);
+        }
+        None => plan.back = Some(Box::new(back)),
+    }
 }
 
 /// A content that is named by its snapshot or digest may be in a snapshot that no record speaks of: then all snapshots of
@@ -212,7 +281,18 @@ impl Ready {
     /// Would it write, so that the question is asked?
     pub fn asks(&self, scene: &Scene, request: &Request) -> bool {
         let live = matches!(scene.source, Source::Live(_));
-        live && request.dry_run == DryRun::None && !self.plan.refused() && !self.plan.nothing_to_do
+        let writes = !self.plan.nothing_to_do || self.plan.evicts;
+        live && request.dry_run == DryRun::None && !self.plan.refused() && writes
+    }
+
+    /// The one question.
+    pub fn question(&self) -> &'static str {
+        match (self.plan.nothing_to_do, self.plan.downtime()) {
+            (false, false) => "Roll back?",
+            (false, true) => "Roll back, and then evict the only Pod (downtime until its substitute is ready)?",
+            (true, false) => "Evict one Pod?",
+            (true, true) => "Evict the only Pod (downtime until its substitute is ready)?",
+        }
     }
 
     pub fn document(&mut self, request: &Request, voice: &mut dyn Voice, outcome: &'static str) -> Document {
@@ -274,8 +354,11 @@ impl Run<'_> {
         self.end("conflict", 5)
     }
 
+    /// What is written twice is listed as it was last.
     fn note_written(&mut self, object: &Object) {
-        self.written.push(WrittenObject::of(object));
+        let written = WrittenObject::of(object);
+        self.written.retain(|w| w.uid != written.uid);
+        self.written.push(written);
     }
 
     /// The controller's own rule: one above the highest, unless the template is the current one.
@@ -315,6 +398,8 @@ impl Run<'_> {
             written: self.written.clone(),
             timeline: self.timeline.clone(),
             overwritten: self.overwritten.clone(),
+            verification: self.verification.clone(),
+            reverted: self.reverted.clone(),
             outcome,
             exit_code,
         };

@@ -68,6 +68,12 @@ pub fn progress_stamp(workload: &Object) -> Option<String> {
     rollout::progressing(workload)?.get("lastUpdateTime")?.as_str().map(str::to_string)
 }
 
+/// How long nothing may move.
+pub(super) fn patience(workload: &Object) -> Duration {
+    let seconds = workload.int_at("/spec/progressDeadlineSeconds").and_then(|s| u64::try_from(s).ok());
+    Duration::from_secs(seconds.filter(|s| *s < NO_DEADLINE).unwrap_or(PROGRESS_DEADLINE))
+}
+
 pub fn is_done(workload: &Object, generation: i64) -> bool {
     matches!(rollout::deployment(workload, generation, None, &[]), Progress::Done(_))
 }
@@ -351,10 +357,8 @@ struct Clock {
 
 impl Clock {
     fn new(wait: &Wait<'_>, start: Instant) -> Clock {
-        let seconds = wait.first.int_at("/spec/progressDeadlineSeconds").and_then(|s| u64::try_from(s).ok());
-        let seconds = seconds.filter(|s| *s < NO_DEADLINE).unwrap_or(PROGRESS_DEADLINE);
         Clock {
-            patience: Duration::from_secs(seconds),
+            patience: patience(wait.first),
             // Zero waits for ever, as kubectl's --timeout.
             end: wait.timeout.filter(|t| !t.is_zero()).and_then(|t| start.checked_add(t)),
             progressed: start,

@@ -2,7 +2,7 @@
 
 use crate::core::observed::Origin;
 use crate::core::plan::{Plan, Refusal};
-use crate::core::policy::Code;
+use crate::core::policy::{Code, Config};
 use crate::core::report::WayOn;
 use crate::run::undo::Request;
 
@@ -55,6 +55,31 @@ pub fn ways_on(plan: &Plan, request: &Request) -> Vec<WayOn> {
         });
         return ways;
     }
+    let proof = [Code::Downtime, Code::EvictionDenied, Code::NoWayBack];
+    if plan.refusals.iter().all(|r| proof.contains(&r.code)) {
+        let mut kept: Vec<String> = match request.rules.config {
+            Config::Auto => Vec::new(),
+            Config::Pin => vec!["--config=pin".into()],
+            Config::Live => vec!["--config=live".into()],
+        };
+        if refused(Code::NoWayBack).next().is_some() {
+            kept.push("--on-failure=report".into());
+        }
+        if refused(Code::Downtime).next().is_some() {
+            let more = ["--verify=replace", "--allow-downtime"].map(String::from);
+            ways.push(WayOn {
+                id: "allow-downtime",
+                why: "evict the only Pod all the same".into(),
+                argv: command(&[&kept[..], &more].concat()),
+            });
+        }
+        let argv = command(&kept);
+        ways.push(match refused(Code::NoWayBack).next() {
+            Some(_) => WayOn { id: "report", why: "roll back, and report where it fails".into(), argv },
+            None => WayOn { id: "verify-rollout", why: "roll back without a proof on a substitute".into(), argv },
+        });
+        return ways;
+    }
     if refused(Code::ContentNotProven).next().is_some() {
         ways.push(WayOn {
             id: "require-likely",
@@ -93,7 +118,8 @@ pub fn ways_on(plan: &Plan, request: &Request) -> Vec<WayOn> {
         }
     }
     let exists = plan.target.references.iter().all(|j| j.live.is_some());
-    let others = [Code::Paused, Code::Terminating, Code::DryRunDenied];
+    let others =
+        [Code::Paused, Code::Terminating, Code::DryRunDenied, Code::Downtime, Code::EvictionDenied, Code::NoWayBack];
     if exists
         && !plan.refusals.iter().any(|r| others.contains(&r.code))
         && !plan.refusals.iter().any(|r| r.code == Code::KeyMissing)

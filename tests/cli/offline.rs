@@ -32,6 +32,11 @@ fn the_screens_of_the_recorded_incident() {
         run(&["undo", "web", "--to-revision", "1", "--config=live", "--from-file", INCIDENT]).whole()
     );
     insta::assert_snapshot!(
+        "undo_proven",
+        run(&["undo", "web", "--to-revision", "1", "--verify=replace", "--on-failure=revert", "--from-file", INCIDENT])
+            .whole()
+    );
+    insta::assert_snapshot!(
         "undo_yaml",
         run(&["undo", "web", "--to-revision", "1", "-o", "yaml", "--from-file", INCIDENT]).whole()
     );

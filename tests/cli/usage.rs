@@ -45,8 +45,16 @@ fn usage_errors_exit_2() {
 /// Otherwise a flag of a later version would be accepted and do nothing.
 #[test]
 fn what_is_not_built_is_not_accepted() {
-    for flag in ["--verify=replace", "--exec", "--include-secrets", "--on-failure=revert"] {
+    for flag in ["--exec", "--include-secrets", "--force"] {
         refused(&["undo", "web", flag, "-y"], 2, &[flag.split('=').next().expect("a flag")]);
+    }
+}
+
+/// Otherwise a proof that was asked for would silently not be given.
+#[test]
+fn a_proof_and_a_way_back_need_the_wait() {
+    for flag in ["--verify=replace", "--on-failure=revert"] {
+        refused(&["undo", "web", flag, "--wait=false", "-y"], 2, &["come after the wait for the rollout"]);
     }
 }
 

@@ -1,5 +1,6 @@
 use saferollback::cluster::read::Resource;
 use saferollback::cluster::write::{Ban, WriteError};
+use saferollback::core::object::Object;
 use serde_json::{Value, json};
 
 use crate::cluster::fake::{Fake, Reply, config_map, status, status_with};
@@ -153,6 +154,34 @@ async fn a_webhook_is_quoted_whatever_code_it_chose() {
     let failed =
         patch(status(500, "InternalError", "Internal error occurred: failed calling webhook \"x\": refused")).await;
     assert!(matches!(failed, WriteError::Api { code: 500, .. }) && !failed.outcome_unknown());
+}
+
+/// Without this another Pod of that name could be evicted, a rehearsal could evict one, or a budget would be taken for a
+/// server that is busy.
+#[tokio::test]
+async fn an_eviction_is_of_one_pod_and_a_budget_is_told() {
+    let pod = Object(json!({"metadata": {"name": "web-1", "namespace": "shop", "uid": "u-1"}}));
+    let done = || status(201, "", "");
+    let budget =
+        json!({"causes": [{"reason": "DisruptionBudget", "message": "careful needs 2 healthy pods and has 2"}]});
+    let no = "Cannot evict pod as it would violate the pod's disruption budget.";
+    let refused = || status_with(429, "TooManyRequests", no, budget.clone());
+    let fake = Fake::new(vec![done(), done(), refused(), status(429, "TooManyRequests", "busy")]);
+    fake.cluster.evict(&pod, true).await.unwrap();
+    fake.cluster.evict(&pod, false).await.unwrap();
+    let error = fake.cluster.evict(&pod, false).await.unwrap_err();
+    assert!(matches!(error, WriteError::Budget { .. }) && !error.outcome_unknown());
+    assert!(error.to_string().ends_with("careful needs 2 healthy pods and has 2"), "{error}");
+    assert!(matches!(fake.cluster.evict(&pod, false).await.unwrap_err(), WriteError::Api { code: 429, .. }));
+    let seen = fake.seen();
+    assert_eq!(seen.len(), 4, "a write is sent once");
+    assert_eq!(
+        (seen[0].method.as_str(), seen[0].path.as_str()),
+        ("POST", "/api/v1/namespaces/shop/pods/web-1/eviction")
+    );
+    assert_eq!(seen[0].body["deleteOptions"]["preconditions"]["uid"], "u-1");
+    let dry: Vec<Option<&str>> = seen.iter().map(|r| r.query.get("dryRun").map(String::as_str)).collect();
+    assert_eq!(dry, [Some("All"), None, None, None]);
 }
 
 // kube-rs/kube#2082: a POST that was answered 503 or 504 may have been carried out.

@@ -15,6 +15,7 @@ mod prune;
 mod rbac;
 mod record;
 mod records;
+mod replace;
 mod rights;
 mod secrets;
 mod several;

@@ -16,9 +16,10 @@ use saferollback::core::record;
 use saferollback::core::recovery::Grade;
 use saferollback::core::references;
 use saferollback::core::report::Document;
+use saferollback::core::substitute::Verify;
 use saferollback::core::until::Until;
 use saferollback::core::workload::{Kind, Target};
-use saferollback::run::undo::{Asked, DryRun, Request};
+use saferollback::run::undo::{Asked, DryRun, OnFailure, Request};
 use saferollback::run::{self, Failure, Phase, Scene, Source, Voice, Waiting};
 use serde_json::{Map, Value, json};
 
@@ -400,6 +401,10 @@ fn every_verb(dump: Dump) {
                         wait: false,
                         timeout: None,
                         settle: None,
+                        verify: Verify::Replace,
+                        allow_downtime: false,
+                        asks: true,
+                        on_failure: OnFailure::Revert,
                         allow_managed: false,
                         typed: Vec::new(),
                         words: vec!["web".into()],

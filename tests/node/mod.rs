@@ -3,6 +3,7 @@
 #[expect(dead_code, reason = "a program of its own: the tests only use how it spells what it read")]
 mod app;
 mod events;
+mod facts;
 mod namesake;
 mod observe;
 mod restart;

@@ -1,7 +1,7 @@
 //! The incident end to end, with containers that really read.
 
 use super::{aged_settings, evidence, judged};
-use crate::support::client::{CONFIGMAPS, DEPLOYMENTS};
+use crate::support::client::{CONFIGMAPS, DEPLOYMENTS, PODS};
 use crate::support::control_plane::{Namespace, version, wait};
 use crate::support::incident;
 use crate::support::node::{self, Node, settings};
@@ -60,6 +60,72 @@ fn an_undo_brings_back_what_the_good_pods_read() {
     assert_eq!(next.settings(), settings("v1", "true"), "and so does the next one");
     let untouched = namespace.at(CONFIGMAPS, "settings").get().ok();
     assert_eq!(version(&untouched), version(&edited), "the original is never touched");
+}
+
+/// The main job, in one command: without this nobody could end the incident and know that the next Pod is well.
+#[test]
+fn one_command_ends_the_incident_and_proves_it_on_a_substitute() {
+    let namespace = Node::namespace("main-job");
+    let good = sprung(&namespace);
+    let edited = namespace.at(CONFIGMAPS, "settings").get().ok();
+    // The number is observed, not guessed: that of the revision whose Pods are the good ones.
+    let history = namespace.run(&["history", "web", "-o", "json"]).expect(0).document();
+    let owner = &good[0]["metadata"]["ownerReferences"][0]["uid"];
+    let revisions = history["revisions"].as_array().expect("revisions");
+    let observed =
+        revisions.iter().find(|r| r["object"]["uid"] == *owner).expect("the good revision")["number"].to_string();
+
+    let undo = ["undo", "web", "--to-revision", &observed, "--config=auto", "--verify=replace", "-y", "-o", "json"];
+    let document = namespace.run(&undo).expect(0).document();
+    assert_eq!(document["outcome"], "done", "{document:#}");
+    let seen = &document["verification"];
+    assert_eq!((&seen["outcome"], &seen["substitute"]["ready"]), (&json!("as-planned"), &json!(true)), "{seen:#}");
+    let pods = node::pods(&namespace, "web");
+    let uids: Vec<&Value> = pods.iter().map(|pod| &pod["metadata"]["uid"]).collect();
+    assert!(uids.contains(&&seen["substitute"]["uid"]) && !uids.contains(&&seen["evicted"]["uid"]), "{seen:#}");
+    assert!(good.iter().all(|old| !uids.contains(&&old["metadata"]["uid"])), "a pin starts new Pods");
+
+    let substitute = seen["substitute"]["name"].as_str().expect("a name");
+    let snapshot = document["actions"][0]["to"].as_str().expect("a snapshot");
+    let spec = namespace.at(PODS, substitute).get().ok();
+    assert_eq!(spec["spec"]["containers"][0]["envFrom"][0]["configMapRef"]["name"], snapshot);
+    for (pod, said) in node::all_said(&namespace, "web") {
+        assert_eq!(said.settings(), settings("v1", "true"), "{pod}");
+    }
+    assert!(node::ready(&namespace, substitute));
+    let untouched = namespace.at(CONFIGMAPS, "settings").get().ok();
+    assert_eq!(version(&untouched), version(&edited), "the original is never touched");
+    let now = judged_pin(&namespace, snapshot);
+    node::honest(&now, &[settings("v1", "true")], &node::data(&namespace, snapshot));
+    assert_eq!(now["verdict"], "same", "the record covers every Pod, the substitute too: {now:#}");
+}
+
+/// The current revision's reference to a snapshot.
+fn judged_pin(namespace: &Namespace, snapshot: &str) -> Value {
+    let history = namespace.run(&["history", "web", "-o", "json"]).expect(0).document();
+    let revisions = history["revisions"].as_array().expect("revisions");
+    let current = revisions.iter().find(|r| r["current"] == true).expect("a current revision");
+    let references = current["references"].as_array().expect("references");
+    references.iter().find(|r| r["name"] == snapshot).unwrap_or_else(|| panic!("{current:#}")).clone()
+}
+
+/// The same incident with today's content: the substitute reads the edit, and that is said; nothing else is lost.
+#[test]
+fn a_proof_on_todays_content_fails_aloud() {
+    let namespace = Node::namespace("live-proof");
+    let good = sprung(&namespace);
+    let undo = ["undo", "web", "--to-revision", "1", "--config=live", "-y"];
+    let silent = namespace.run(&undo).expect(0);
+    assert!(silent.stdout.contains("No Pod was started, so nothing is proven about the next one."), "{silent:?}");
+    let proof = [&undo[..], &["--verify=replace", "--timeout=15s", "-o", "json"]].concat();
+    let ran = namespace.run(&proof).expect(4);
+    let document = ran.document();
+    assert_eq!(document["verification"]["outcome"], "not-ready", "{document:#}");
+    assert!(ran.stderr.contains("it reads other content than revision"), "{}", ran.stderr);
+    let name = document["verification"]["substitute"]["name"].as_str().expect("a substitute");
+    assert_eq!(node::said(&namespace, name).settings(), settings("v2", "false"));
+    let left = good.iter().filter(|pod| namespace.at(PODS, node::name(pod)).get().status == 200).count();
+    assert_eq!(left, 1, "one Pod of two was evicted");
 }
 
 /// The undo that only looks successful: kubectl's. What the product says then must hold against the containers.

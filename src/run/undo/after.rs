@@ -7,13 +7,18 @@ use crate::cluster::read::{Resource, Select};
 use crate::core::object::Object;
 use crate::core::policy::Config;
 use crate::core::references::{self, Kind};
-use crate::core::report;
+use crate::core::report::{self, Verification};
 use crate::core::snapshot;
+use crate::core::substitute::{Finding, Verify};
 use crate::run::owners;
 use crate::run::recorded::{self, Whose};
-use crate::run::undo::{DryRun, Run, Undone};
+use crate::run::undo::replace::Proof;
+use crate::run::undo::{DryRun, OnFailure, Run, Undone};
 use crate::run::wait::{self, Ended};
 use crate::run::{Failure, Phase};
+
+/// What was found, and what can be said of it.
+type Look = (Finding, Option<String>);
 
 impl Run<'_> {
     /// The patch has arrived: says so, and waits if asked to.
@@ -44,11 +49,15 @@ impl Run<'_> {
         }
         // An earlier run may have been cut off while it waited: finish its job.
         let generation = self.seen.workload.int_at("/metadata/generation").unwrap_or(0);
-        if wait::is_done(&self.seen.workload, generation) {
-            self.record(cluster).await;
-            return Ok(self.end("nothing-to-do", 0));
+        let workload = self.seen.workload.clone();
+        match wait::is_done(&workload, generation) {
+            true if self.plan.verify == Verify::Replace => self.replaced(cluster, &workload, "nothing-to-do").await,
+            true => {
+                self.record(cluster).await;
+                Ok(self.end("nothing-to-do", 0))
+            }
+            false => self.watch(cluster, &workload, None, "nothing-to-do").await,
         }
-        self.watch(cluster, &self.seen.workload.clone(), None, "nothing-to-do").await
     }
 
     pub(super) async fn watch(
@@ -64,24 +73,7 @@ impl Run<'_> {
             Ended::Done(line) => {
                 self.moment("rolled out");
                 self.voice.done(&line);
-                // The workload is written: what cannot be read now is a rollout that was not verified, not a run that could not.
-                let after = match self.started_well(cluster).await {
-                    Ok(after) => after,
-                    Err(failure) => Err(format!("what the new Pods read could not be looked at: {failure}")),
-                };
-                match after {
-                    Ok(line) => {
-                        if let Some(line) = line {
-                            self.voice.done(&line);
-                        }
-                        self.record(cluster).await;
-                        Ok(self.end(outcome, 0))
-                    }
-                    Err(why) => {
-                        self.voice.fail(&why, &[]);
-                        Ok(self.end("failed", 4))
-                    }
-                }
+                self.rolled_out(cluster, patched, outcome).await
             }
             Ended::Overwritten(other, mut sizes) => {
                 sizes.insert(0, other.detail());
@@ -92,29 +84,120 @@ impl Run<'_> {
             }
             Ended::Failed(line, reasons) => {
                 self.voice.fail(&line, &reasons);
+                self.way_back(cluster).await;
                 Ok(self.end("failed", 4))
             }
             Ended::TimedOut(line, reasons) => {
                 self.voice.fail(&line, &reasons);
+                self.way_back(cluster).await;
                 Ok(self.end("timed-out", 4))
             }
         }
     }
 
+    /// The rollback failed: the way back, if it is wanted.
+    async fn way_back(&mut self, cluster: &Cluster) {
+        if self.request.on_failure == OnFailure::Revert {
+            self.revert(cluster).await;
+        }
+    }
+
+    /// The rollout is done: what is proven with it.
+    async fn rolled_out(
+        &mut self,
+        cluster: &Cluster,
+        patched: &Object,
+        outcome: &'static str,
+    ) -> Result<Undone, Failure> {
+        // The workload is written: what cannot be read now is a rollout that was not verified, not a run that could not.
+        match self.started_well(cluster).await {
+            Ok(Ok((finding, line))) => {
+                self.looked(finding);
+                if let Some(line) = line {
+                    self.voice.done(&line);
+                }
+                match self.plan.verify {
+                    Verify::Replace => self.replaced(cluster, patched, outcome).await,
+                    Verify::Rollout | Verify::None => {
+                        self.record(cluster).await;
+                        Ok(self.end(outcome, 0))
+                    }
+                }
+            }
+            Ok(Err((finding, why))) => {
+                self.looked(finding);
+                self.voice.fail(&why, &[]);
+                self.way_back(cluster).await;
+                Ok(self.end("failed", 4))
+            }
+            Err(failure) => {
+                self.looked(Finding::Unread);
+                self.voice.fail(&format!("what the new Pods read could not be looked at: {failure}"), &[]);
+                Ok(self.end("failed", 4))
+            }
+        }
+    }
+
+    fn looked(&mut self, finding: Finding) {
+        let (mode, outcome) = (self.plan.verify.word(), finding.word());
+        let verification = Verification { mode, evicted: None, substitute: None, outcome };
+        self.verification.get_or_insert(verification).outcome = outcome;
+    }
+
+    /// The proof on a substitute, and then the record, which covers it too.
+    async fn replaced(
+        &mut self,
+        cluster: &Cluster,
+        patched: &Object,
+        outcome: &'static str,
+    ) -> Result<Undone, Failure> {
+        self.looked(Finding::Unread);
+        match self.replace(cluster, patched).await {
+            Ok(Proof::Given(line)) => {
+                self.looked(Finding::AsPlanned);
+                self.moment("substitute verified");
+                self.voice.done(&line);
+                self.record(cluster).await;
+                Ok(self.end(outcome, 0))
+            }
+            Ok(Proof::NotGiven(why)) => {
+                self.looked(why.finding);
+                self.moment(format!("not verified: {}", why.finding.word()));
+                self.voice.fail(&why.why, &why.reasons);
+                if why.finding.failed() {
+                    self.way_back(cluster).await;
+                }
+                Ok(self.end("failed", 4))
+            }
+            Err(failure) => {
+                self.voice.fail(&format!("the substitute could not be looked at: {failure}"), &[]);
+                Ok(self.end("failed", 4))
+            }
+        }
+    }
+
     /// After the last new Pod: what was kept must still be what was planned, and each new Pod must name what was pinned.
-    async fn started_well(&self, cluster: &Cluster) -> Result<Result<Option<String>, String>, Failure> {
-        if let Some(which) = self.moved(cluster).await? {
-            return Ok(Err(format!("configuration moved: {which} was written while Pods started")));
+    async fn started_well(&self, cluster: &Cluster) -> Result<Result<Look, (Finding, String)>, Failure> {
+        if let Some(which) = self.moved(cluster, &self.plan).await? {
+            return Ok(Err((Finding::Moved, format!("configuration moved: {which} was written while Pods started"))));
         }
         for snapshot in &self.plan.snapshots {
             let now = cluster.get(Resource::ConfigMaps, self.seen.workload.namespace(), &snapshot.name).await?;
             if !now.is_some_and(|o| snapshot::serves(&o, snapshot)) {
-                return Ok(Err(format!("configuration moved: configmap/{} is gone or was replaced", snapshot.name)));
+                let why = format!("configuration moved: configmap/{} is gone or was replaced", snapshot.name);
+                return Ok(Err((Finding::Moved, why)));
             }
         }
-        if self.plan.snapshots.is_empty() {
-            let none = self.plan.pods.start == 0 && self.request.rules.config == Config::Live;
-            return Ok(Ok(none.then(|| "No Pod was started, so nothing is proven about the next one.".to_string())));
+        let started = self.plan.pods.start > 0;
+        match (self.plan.verify, self.plan.snapshots.is_empty()) {
+            (Verify::None, _) => return Ok(Ok((Finding::NotLooked, None))),
+            (_, true) if started => return Ok(Ok((Finding::AsPlanned, None))),
+            (verify, true) => {
+                let live = self.request.rules.config == Config::Live && verify == Verify::Rollout;
+                let line = "No Pod was started, so nothing is proven about the next one. --verify=replace would.";
+                return Ok(Ok((Finding::NoPodStarted, live.then(|| line.to_string()))));
+            }
+            (_, false) => {}
         }
         let bound = |pod: &&Object| {
             let names = references::extract(&pod.0);
@@ -132,14 +215,18 @@ impl Run<'_> {
         let wanted = now.as_ref().unwrap_or(&self.seen.workload).int_at("/spec/replicas").unwrap_or(1);
         let word = if restarts == 1 { "restart" } else { "restarts" };
         let line = format!("{} of {wanted} Pods started with the pinned content, {restarts} {word}", mine.len());
-        Ok(if i64::try_from(mine.len()).is_ok_and(|n| n >= wanted) { Ok(Some(line)) } else { Err(line) })
+        Ok(match i64::try_from(mine.len()).is_ok_and(|n| n >= wanted) {
+            true => Ok((Finding::AsPlanned, Some(line))),
+            false => Err((Finding::Rewritten, line)),
+        })
     }
 
     /// Records what the new Pods read, if this run pinned, or if one before it was cut off before it could.
     async fn record(&mut self, cluster: &Cluster) {
+        let replaced = self.verification.as_ref().is_some_and(|v| v.substitute.is_some());
         let (trail, whose) = match (&self.history.trail, self.history.current(), &self.seen.records) {
             _ if !self.plan.nothing_to_do => (self.plan.trail(), Whose::ThisRun),
-            (Some(trail), Some(current), Ok(records)) if !records.knows(current) => {
+            (Some(trail), Some(current), Ok(records)) if !records.knows(current) || replaced => {
                 (trail.clone(), Whose::AnEarlierRun)
             }
             _ => return,

@@ -5,11 +5,12 @@ use futures_util::future::join_all;
 use crate::cluster::Cluster;
 use crate::cluster::read::Resource;
 use crate::cluster::write::{Ban, WriteError};
+use crate::core::judged::PodState;
 use crate::core::patch;
 use crate::core::pin;
 use crate::core::plan::Refusal;
 use crate::core::policy::Code;
-use crate::core::snapshot;
+use crate::core::snapshot::{self, Snapshot};
 use crate::run::Failure;
 use crate::run::undo::{Run, TRIES};
 use crate::run::writes;
@@ -24,7 +25,10 @@ impl Run<'_> {
             let patch = patch::workload(&self.seen.workload, &self.plan);
             let pod = patch::trial_pod(&self.seen.workload, &self.plan);
             let (namespace, name) = (self.seen.workload.namespace().to_string(), self.seen.workload.name().to_string());
-            let creates = join_all(self.plan.snapshots.iter().map(|s| writes::existing_or_new(cluster, &namespace, s)));
+            // The snapshots of the way back are made only on it, and their names are settled now.
+            let back = self.plan.back.iter().flat_map(|back| &back.snapshots);
+            let snapshots: Vec<Snapshot> = self.plan.snapshots.iter().chain(back).cloned().collect();
+            let creates = join_all(snapshots.iter().map(|s| writes::existing_or_new(cluster, &namespace, s)));
             let (creates, pods, patched, pod) = tokio::join!(
                 creates,
                 cluster.list_one(Resource::Pods, &namespace),
@@ -39,7 +43,7 @@ impl Run<'_> {
             self.pods = pods.ok().flatten();
             let mut taken = false;
             self.there.clear();
-            for (snapshot, answer) in self.plan.snapshots.clone().iter().zip(creates) {
+            for (snapshot, answer) in snapshots.iter().zip(creates) {
                 match answer {
                     Ok(writes::Standing::New) => {}
                     Ok(writes::Standing::Ours) => drop(self.there.insert(snapshot.name.clone())),
@@ -53,6 +57,7 @@ impl Run<'_> {
                     return Err(Failure::Given(message.into()));
                 };
                 self.plan.rename(digits);
+                self.plan.back.iter_mut().for_each(|back| back.rename(digits));
                 continue;
             }
             match patched {
@@ -79,6 +84,35 @@ impl Run<'_> {
             }
             return Ok(None);
         }
+    }
+
+    /// Asks whether a Pod may be evicted, of the ready ones that are there. A budget that stands against it is a refusal only
+    /// where the same Pods will be there after the rollout: others may have used it up.
+    pub(super) async fn rehearse_eviction(&mut self, cluster: &Cluster) -> Result<(), Failure> {
+        if !self.plan.evicts || self.plan.refused() {
+            return Ok(());
+        }
+        let pods = self.seen.all_pods();
+        let sets = self.history.revisions.iter().map(|r| r.object.uid().to_string()).collect::<Vec<_>>();
+        let own = pods.iter().filter(|p| p.controller().is_some_and(|o| sets.contains(&o.uid)));
+        let ready = own.filter(|p| !p.terminating() && PodState::of(p).ready);
+        let Some(pod) = ready.max_by_key(|p| (p.created(), p.name().to_string())).cloned() else { return Ok(()) };
+        match cluster.evict(&pod, true).await {
+            Ok(()) => {}
+            Err(WriteError::Budget { message, .. }) => {
+                let pods = self.plan.pods;
+                if self.plan.nothing_to_do || (pods.start == 0 && pods.stay_ready == pods.stay) {
+                    self.plan.refuse(Code::EvictionDenied, format!("--verify=replace could evict no Pod: {message}"));
+                }
+            }
+            // It went meanwhile.
+            Err(WriteError::NotFound { .. } | WriteError::Conflict { .. }) => {}
+            Err(error) if writes::denied(&error) => {
+                self.plan.refuse(Code::EvictionDenied, format!("--verify=replace could evict no Pod: {error}"));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
     }
 
     /// A denied dry run is a refusal; a broken connection is a failure.

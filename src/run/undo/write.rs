@@ -9,7 +9,7 @@ use crate::core::evidence;
 use crate::core::observed::Domain;
 use crate::core::patch;
 use crate::core::pin;
-use crate::core::plan::Refusal;
+use crate::core::plan::{Plan, Refusal};
 use crate::core::policy::{Action, Code, Config};
 use crate::core::recovery::Grade;
 use crate::core::references::Kind;
@@ -68,7 +68,7 @@ impl Run<'_> {
             self.voice.done(&format!("2s waited, for kubelets to see configmap/{}, which is optional", snapshot.name));
         }
 
-        let (moved, last) = tokio::join!(self.moved(cluster), self.content_number(cluster, &namespace));
+        let (moved, last) = tokio::join!(self.moved(cluster, &self.plan), self.content_number(cluster, &namespace));
         if let Some(which) = moved? {
             self.voice.fail(&format!("{which} was written since the plan was made; the workload was not written"), &[]);
             return Ok(self.end("conflict", 5));
@@ -144,11 +144,11 @@ impl Run<'_> {
     }
 
     /// A kept reference whose uid or number is no longer the planned one.
-    pub(super) async fn moved(&self, cluster: &Cluster) -> Result<Option<String>, Failure> {
-        if self.request.rules.config == Config::Live {
+    pub(super) async fn moved(&self, cluster: &Cluster, plan: &Plan) -> Result<Option<String>, Failure> {
+        if plan.rules.config == Config::Live {
             return Ok(None);
         }
-        let kept = self.plan.target.references.iter().zip(&self.plan.decisions);
+        let kept = plan.target.references.iter().zip(&plan.decisions);
         let kept = kept.filter(|(_, d)| matches!(d.action, Action::Keep) && d.grade > Grade::None).map(|(j, _)| j);
         let checks =
             kept.filter_map(|j| j.live.as_ref().map(|live| (j.reference.kind, live))).map(|(kind, live)| async move {
