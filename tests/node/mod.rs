@@ -4,6 +4,7 @@
 mod app;
 mod events;
 mod facts;
+mod lab;
 mod namesake;
 mod observe;
 mod restart;

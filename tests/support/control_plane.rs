@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 pub struct ControlPlane {
     /// Full rights.
     pub kubeconfig: PathBuf,
-    directory: PathBuf,
+    pub directory: PathBuf,
     client: Arc<Client>,
 }
 
