@@ -298,6 +298,7 @@ async fn undo_verb(cli: &Cli, args: &args::Undo) -> Result<u8, Failure> {
         // Objects for a repository are what an owner is given: nothing is written then.
         allow_managed: args.allow_managed || (!writes && args.output == Some(Output::Yaml)),
         typed: typed(&cli.connection, &args.from_file),
+        uses: args.given.clone(),
         words: args.workload.clone(),
     };
     let output = args.output.unwrap_or_default();

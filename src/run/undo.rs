@@ -79,6 +79,8 @@ pub struct Request {
     pub allow_managed: bool,
     /// The connection flags as typed, repeated in every command that we print.
     pub typed: Vec<String>,
+    /// Each `--use` as typed, for the commands of a refusal.
+    pub uses: Vec<String>,
     /// The workload as typed.
     pub words: Vec<String>,
 }

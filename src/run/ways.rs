@@ -20,6 +20,13 @@ pub fn ways_on(plan: &Plan, request: &Request) -> Vec<WayOn> {
         argv.extend(request.words.iter().cloned());
         argv.extend(["--to-revision".to_string(), plan.to.to_string()]);
         argv.extend(request.typed.iter().cloned());
+        // What was given already stays given, unless this way gives another content of the same ConfigMap.
+        let source = |given: &str| given.split_once('=').map(|(name, _)| name.to_string());
+        let live = more.iter().any(|m| m == "--config=live");
+        let kept = |given: &&String| !live && !more.iter().any(|m| source(m) == source(given));
+        for given in request.uses.iter().filter(kept) {
+            argv.extend(["--use".to_string(), given.clone()]);
+        }
         argv.extend(more.iter().cloned());
         // Whatever else is chosen, what somebody would put back leads to objects for the repository.
         if managed && !more.iter().any(|m| m == ALLOW_MANAGED) {

@@ -127,3 +127,33 @@ fn other_kinds_are_answered_with_not_yet() {
         }
     }
 }
+
+/// Without this a way on that is pasted would forget the content that was given for another ConfigMap.
+#[test]
+fn the_ways_on_keep_what_was_given() {
+    let two =
+        serde_json::json!({"envFrom": [{"configMapRef": {"name": "settings"}}, {"configMapRef": {"name": "other"}}]});
+    let mut scene = crate::verdict::scene::Scene::retired(crate::verdict::scene::template("web:1", two));
+    scene.events.clear();
+    scene.objects.push(crate::verdict::scene::config_map("other", serde_json::json!({"C": "1"}), 100, 0));
+    let items = [vec![scene.workload.clone()], scene.sets.clone(), scene.pods.clone(), scene.objects.clone()].concat();
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, value: serde_json::Value| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, value.to_string()).expect("written");
+        path.display().to_string()
+    };
+    let dump = write("dump.json", serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items}));
+    let old = write(
+        "old.json",
+        serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"A": "1"}}),
+    );
+    let given = format!("settings={old}");
+    let ran =
+        crate::support::product::run(&["undo", "web", "--to-revision", "1", "--from-file", &dump, "--use", &given]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    let way = ran.stderr.lines().find(|line| line.contains("--use other=FILE")).unwrap_or_else(|| panic!("{ran:?}"));
+    assert!(way.contains(&format!("--use {given}")), "{way}");
+    let live = ran.stderr.lines().find(|line| line.contains("--config=live"));
+    assert!(live.is_none_or(|line| !line.contains("--use")), "{ran:?}");
+}

@@ -407,6 +407,7 @@ fn every_verb(dump: Dump) {
                         on_failure: OnFailure::Revert,
                         allow_managed: false,
                         typed: Vec::new(),
+                        uses: Vec::new(),
                         words: vec!["web".into()],
                     };
                     let _ = run::undo::run(&scene, target, &request, &mut Silent, now).await;
