@@ -77,7 +77,7 @@ fn exit_line(line: &str) -> Option<i32> {
 
 /// What is not run here: it starts a cluster, installs, or would run these tests within these tests.
 fn only_looked_at(command: &str) -> bool {
-    let own = ["tests/run", "tests/control_plane/", "tests/node/", "tests/incident/"];
+    let own = ["tests/run", "tests/control_plane/", "tests/node/", "tests/lab/", "tests/incident/"];
     own.iter().any(|start| command.starts_with(start))
         || ["cargo install ", "cargo test"].iter().any(|s| command.starts_with(s))
 }
