@@ -1,12 +1,13 @@
 //! Records: what the containers of one revision read, written down while it can still be known.
 //!
 //! A record is an immutable ConfigMap, and all of it is in `data`: metadata stays writable. It is proof later because
-//! of what its writer had seen; see "Records" in ARCHITECTURE.md. It says two things of a reference:
+//! of what its writer had seen; see "Records" in ARCHITECTURE.md. It says three things of a reference:
 //!
 //! - `live`: at the moment of the record the object had this uid and resourceVersion. While it still has them, nothing
 //!   was written since, so everything that started later, of whatever workload, read what is there today.
 //! - `read`: what the containers of the revision had read by then, and how well that was known. It holds for the Pods
 //!   that are listed, with so many restarts, and for a whole revision that was over.
+//! - `saved`: snapshots that were taken with it and are not known to hold what was read.
 //!
 //! # Caveats
 //!
@@ -110,8 +111,7 @@ pub struct ReadLine {
     /// The version that was read, where it was one of the live object's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
-    /// The following three are never there for a Secret.
-    /// Of the whole content, as a snapshot holds it.
+    /// Of the whole content, as a snapshot holds it. Like the next two, never there for a Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// Of what all uses take in.

@@ -19,7 +19,7 @@ use crate::core::recovery::{Candidate, Grade};
 use crate::core::references::{self, Kind, Pinnable, Reference};
 use crate::core::snapshot::{self, Snapshot};
 use crate::core::verdict::{Judgement, Verdict};
-use crate::core::witness;
+use crate::core::witness::{self, Witnesses};
 
 /// Versions without a known reader that are saved for one reference, the newest first.
 const UNGRADED: usize = 10;
@@ -47,7 +47,7 @@ pub struct Recording {
 pub fn of(seen: &Observed, judged: &Judged) -> Recording {
     let mut savings = Vec::new();
     let mut record = Record::new(&seen.workload, &judged.revision, is_over(seen, judged));
-    record.pods = pods(seen, judged);
+    record.pods = recorded_pods(&witness::witnesses(&judged.revision, seen.all_pods()));
     for judgement in &judged.references {
         let kept = savings_of(seen, judged, judgement);
         let read = read_line(judgement);
@@ -86,16 +86,12 @@ fn is_over(seen: &Observed, judged: &Judged) -> bool {
 }
 
 /// The witnesses, with the starts that their containers have reported.
-fn pods(seen: &Observed, judged: &Judged) -> Vec<RecordedPod> {
-    let witnesses = witness::witnesses(&judged.revision, seen.all_pods());
+fn recorded_pods(witnesses: &Witnesses<'_>) -> Vec<RecordedPod> {
     let pods = witnesses.witnesses.iter().map(|w| w.pod);
-    let mut pods: Vec<RecordedPod> = pods.map(recorded_pod).filter(|p| !p.restarts.is_empty()).collect();
+    let pods = pods.map(|pod| RecordedPod { uid: pod.uid().to_string(), restarts: reads::restarts(pod) });
+    let mut pods: Vec<RecordedPod> = pods.filter(|p| !p.restarts.is_empty()).collect();
     pods.sort_by(|a, b| a.uid.cmp(&b.uid));
     pods
-}
-
-pub fn recorded_pod(pod: &Object) -> RecordedPod {
-    RecordedPod { uid: pod.uid().to_string(), restarts: reads::restarts(pod) }
 }
 
 /// What an undo that pinned may record after its last new Pod started: the sandwich. `kept` are the versions that were
@@ -112,10 +108,8 @@ pub fn after_undo(
     if witnesses.rewritten.is_some() {
         return None;
     }
-    let witnesses: Vec<&Object> = witnesses.witnesses.iter().map(|w| w.pod).collect();
     let mut record = Record::new(workload, revision, false);
-    record.pods = witnesses.iter().map(|p| recorded_pod(p)).filter(|p| !p.restarts.is_empty()).collect();
-    record.pods.sort_by(|a, b| a.uid.cmp(&b.uid));
+    record.pods = recorded_pods(&witnesses);
     for reference in &references::extract(&revision.template).references {
         let Some(object) = objects.get(&(reference.kind, reference.name.clone())) else { continue };
         let content = match reference.kind {
@@ -127,7 +121,7 @@ pub fn after_undo(
         let pinned = content.as_ref().is_some_and(|c| snapshot::names(&reference.name, c))
             && object.0.get("immutable").and_then(Value::as_bool) == Some(true);
         let unmoved = kept.get(&name).is_some_and(|held| held.is(object))
-            && witnesses.iter().all(|pod| evidence::too_fresh(object, pod.created()).is_none());
+            && witnesses.witnesses.iter().all(|w| evidence::too_fresh(object, w.pod.created()).is_none());
         let proven = |content: Option<&Content>| ReadLine {
             held: Some(Held::of(object)),
             ..line(reference, content, Grade::Proof, "undo")

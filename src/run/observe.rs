@@ -42,7 +42,8 @@ fn workloads(kind: WorkloadKind) -> Resource {
     }
 }
 
-fn contents(kind: Kind) -> Resource {
+/// What is read for a reference of this kind.
+pub(super) fn contents(kind: Kind) -> Resource {
     match kind {
         Kind::ConfigMap => Resource::ConfigMaps,
         Kind::Secret => Resource::Secrets,

@@ -16,6 +16,7 @@ use crate::core::record::Record;
 use crate::core::recording;
 use crate::core::references::{self, Kind};
 use crate::core::snapshot;
+use crate::run::observe::contents;
 use crate::run::{Voice, writes};
 
 /// Whose undo is recorded.
@@ -62,14 +63,7 @@ async fn record(cluster: &Cluster, seen: &Observed, trail: &Trail, whose: Whose)
     if !pins {
         return Ok(None);
     }
-    let lists = join_all(named.iter().map(|r| {
-        let resource = match r.kind {
-            Kind::ConfigMap => Resource::ConfigMaps,
-            Kind::Secret => Resource::Secrets,
-        };
-        cluster.list(resource, namespace, Select::Name(&r.name))
-    }))
-    .await;
+    let lists = join_all(named.iter().map(|r| cluster.list(contents(r.kind), namespace, Select::Name(&r.name)))).await;
     let mut objects: BTreeMap<Key, Object> = BTreeMap::new();
     for (reference, list) in named.iter().zip(lists) {
         // One that may not be read is not recorded.

@@ -14,6 +14,7 @@ use crate::core::policy::{Action, Code, Config};
 use crate::core::recovery::Grade;
 use crate::core::references::Kind;
 use crate::core::snapshot;
+use crate::run::observe::contents;
 use crate::run::undo::{Run, TRIES, Undone};
 use crate::run::writes;
 use crate::run::{Failure, Phase};
@@ -152,11 +153,8 @@ impl Run<'_> {
         let kept = kept.filter(|(_, d)| matches!(d.action, Action::Keep) && d.grade > Grade::None).map(|(j, _)| j);
         let checks =
             kept.filter_map(|j| j.live.as_ref().map(|live| (j.reference.kind, live))).map(|(kind, live)| async move {
-                let resource = match kind {
-                    Kind::ConfigMap => Resource::ConfigMaps,
-                    Kind::Secret => Resource::Secrets,
-                };
-                let list = cluster.list(resource, self.seen.workload.namespace(), Select::Name(live.name())).await?;
+                let namespace = self.seen.workload.namespace();
+                let list = cluster.list(contents(kind), namespace, Select::Name(live.name())).await?;
                 let same = list.items.first().is_some_and(|o| o.uid() == live.uid() && o.version() == live.version());
                 Ok::<_, Failure>((!same).then(|| format!("{}/{}", kind.word(), live.name())))
             });
