@@ -1,8 +1,7 @@
 //! The shapes that the played node imitates, as the real one makes them.
 
 use super::aged_settings;
-use crate::support::client::EVENTS;
-use crate::support::control_plane::{items, version};
+use crate::support::control_plane::version;
 use crate::support::node::{self, Node};
 use serde_json::Value;
 
@@ -13,8 +12,7 @@ fn a_real_kubelet_points_at_the_pod_it_held_before_it_acted() {
     let settings = aged_settings(&namespace);
     node::deploy(&namespace, &node::web(1));
     let pod = node::pods(&namespace, "web").remove(0);
-    let selector = format!("involvedObject.uid={}", pod["metadata"]["uid"].as_str().unwrap_or_default());
-    let events = items(namespace.all(EVENTS).query("fieldSelector", &selector).get().ok());
+    let events = node::events_of_start(&namespace, &pod);
     let pointed = |event: &Value| -> u64 {
         let text = event["involvedObject"]["resourceVersion"].as_str();
         text.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("it points at no version: {event:#}"))

@@ -161,6 +161,7 @@ fn an_unchanged_config_map_is_proven_by_real_events() {
     let namespace = Node::namespace("events");
     aged_settings(&namespace);
     node::deploy(&namespace, &node::web(1));
+    node::events_of_start(&namespace, &node::pods(&namespace, "web")[0]);
     let one = judged(&namespace, "web", 1);
     let said: Vec<_> = node::all_said(&namespace, "web").into_values().map(|said| said.settings()).collect();
     node::honest(&one, &said, &node::data(&namespace, "settings"));

@@ -1,8 +1,8 @@
 //! The real node that `tests/node/with` starts: real containers, whose word is the truth about what they read. As with
 //! the control planes, a test that cannot reach it fails.
 
-use super::client::{CONFIGMAPS, DEPLOYMENTS, PODS};
-use super::control_plane::{ControlPlane, Namespace, wait};
+use super::client::{CONFIGMAPS, DEPLOYMENTS, EVENTS, PODS};
+use super::control_plane::{ControlPlane, Namespace, items, wait};
 use super::incident;
 use saferollback::core::digest::Content;
 use saferollback::core::object::Object;
@@ -182,6 +182,17 @@ pub fn ready(namespace: &Namespace, pod: &str) -> bool {
     let pod = namespace.at(PODS, pod).get().ok();
     let statuses = pod["status"]["containerStatuses"].as_array();
     statuses.is_some_and(|all| !all.is_empty() && all.iter().all(|status| status["ready"] == true))
+}
+
+/// The Events of a Pod, once the kubelet's last one of its start is there: it writes them in order, and on a busy machine
+/// long after the Pod is ready.
+#[track_caller]
+pub fn events_of_start(namespace: &Namespace, pod: &Value) -> Vec<Value> {
+    let selector = format!("involvedObject.uid={}", pod["metadata"]["uid"].as_str().unwrap_or_default());
+    wait("the Event Started", || {
+        let events = items(namespace.all(EVENTS).query("fieldSelector", &selector).get().ok());
+        events.iter().any(|event| event["reason"] == "Started").then_some(events)
+    })
 }
 
 #[track_caller]
