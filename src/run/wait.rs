@@ -68,10 +68,14 @@ pub fn progress_stamp(workload: &Object) -> Option<String> {
     rollout::progressing(workload)?.get("lastUpdateTime")?.as_str().map(str::to_string)
 }
 
+/// The deployment controller notices a passed deadline a moment after it: its own word, which kubectl prints too, comes
+/// before ours.
+const CONTROLLERS_WORD: Duration = Duration::from_secs(10);
+
 /// How long nothing may move.
 pub(super) fn patience(workload: &Object) -> Duration {
     let seconds = workload.int_at("/spec/progressDeadlineSeconds").and_then(|s| u64::try_from(s).ok());
-    Duration::from_secs(seconds.filter(|s| *s < NO_DEADLINE).unwrap_or(PROGRESS_DEADLINE))
+    Duration::from_secs(seconds.filter(|s| *s < NO_DEADLINE).unwrap_or(PROGRESS_DEADLINE)) + CONTROLLERS_WORD
 }
 
 pub fn is_done(workload: &Object, generation: i64) -> bool {

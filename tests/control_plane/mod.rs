@@ -13,7 +13,6 @@ mod odd;
 mod owners;
 mod prune;
 mod rbac;
-mod record;
 mod records;
 mod replace;
 mod rights;

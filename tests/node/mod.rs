@@ -7,6 +7,7 @@ mod facts;
 mod lab;
 mod namesake;
 mod observe;
+mod record;
 mod restart;
 mod status;
 mod together;

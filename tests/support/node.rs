@@ -51,14 +51,18 @@ pub fn container(name: &str, arguments: &[&str]) -> Value {
 
 /// The incident's Deployment, running the program of `tests/node/app`.
 pub fn web(replicas: u64) -> Value {
-    let mut web = incident::web(replicas);
-    let spec = &mut web["spec"]["template"]["spec"];
+    real(incident::web(replicas))
+}
+
+/// A workload of the incident with a container that runs that program.
+pub fn real(mut workload: Value) -> Value {
+    let spec = &mut workload["spec"]["template"]["spec"];
     let mut app = container("app", &[]);
     app["envFrom"] = spec["containers"][0]["envFrom"].take();
     app["readinessProbe"] = json!({"httpGet": {"path": "/ready", "port": PORT}, "periodSeconds": 1});
     spec["containers"][0] = app;
     spec["terminationGracePeriodSeconds"] = json!(1);
-    web
+    workload
 }
 
 /// What one container says.

@@ -2,8 +2,9 @@
 //! repository; every other run records into a scratch directory, so that the recorder cannot rot.
 
 use crate::support::client::{CONFIGMAPS, DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS, Resource};
-use crate::support::control_plane::{ControlPlane, Namespace, version};
+use crate::support::control_plane::{Namespace, version};
 use crate::support::incident::{self, AGED};
+use crate::support::node::{self, Node};
 use crate::support::product;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -34,9 +35,9 @@ fn record(namespace: &Namespace, into: &Path) {
 
 /// Without this the first command of the README could show what no cluster ever answered.
 #[test]
-fn the_recorded_incident_is_what_a_control_plane_answers() {
+fn the_recorded_incident_is_what_a_real_cluster_answers() {
     let asked: Option<PathBuf> = std::env::var_os("SAFEROLLBACK_RECORD").map(PathBuf::from);
-    let plane = ControlPlane::main();
+    let plane = Node::open();
     let namespace = match asked {
         Some(_) => {
             let name = "shop".to_string();
@@ -49,9 +50,14 @@ fn the_recorded_incident_is_what_a_control_plane_answers() {
     let scratch = tempfile::tempdir().expect("a scratch directory");
     let into = asked.clone().unwrap_or_else(|| scratch.path().to_path_buf());
 
-    let _player = incident::start(&namespace, AGED);
-    namespace.all(DEPLOYMENTS).create(&incident::worker()).ok();
-    incident::rolled_out(&namespace, "worker");
+    let created = namespace.all(CONFIGMAPS).query("fieldManager", "kubectl-client-side-apply");
+    created.create(&incident::settings("v1", "true")).ok();
+    thread::sleep(AGED);
+    node::deploy(&namespace, &node::web(2));
+    node::deploy(&namespace, &node::real(incident::worker()));
+    for pod in node::pods(&namespace, "web") {
+        node::events_of_start(&namespace, &pod);
+    }
     pause(180);
     incident::edit(&namespace, &json!({"CONFIG_REVISION": "v2", "HEALTHY": "false"}));
     pause(90);

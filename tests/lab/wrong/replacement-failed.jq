@@ -1,0 +1,2 @@
+# The substitute read v1.
+(.pods[] | select(.probe.status == 503) | .probe.body) |= sub("\"v2\""; "\"v1\"")
