@@ -65,7 +65,10 @@ const LAYERS: [Layer; 4] = [
     Layer {
         name: "cli",
         below: &["core", "cluster", "run"],
-        crates: &["clap", "comfy_table", "dialoguer", "jiff", "serde", "serde_json", "serde_yaml", "tokio"],
+        #[rustfmt::skip]
+        crates: &[
+            "clap", "comfy_table", "dialoguer", "jiff", "jsonpath_rust", "serde", "serde_json", "serde_yaml", "tokio",
+        ],
         // main.rs hands the code over; an exit in between would skip the last words and destructors.
         closed: &[EXIT],
         clock: true,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::cli::output::Output;
 use crate::cluster::kubeconfig::ConnectionFlags;
 use crate::core::observation::Probe;
 use crate::core::rights;
@@ -28,6 +29,8 @@ use crate::core::until::Until;
 pub struct Cli {
     #[command(flatten)]
     pub connection: Connection,
+    #[command(flatten)]
+    pub printing: Printing,
     #[command(subcommand)]
     pub verb: Verb,
 }
@@ -45,6 +48,24 @@ pub struct Connection {
     /// The namespace
     #[arg(short, long, global = true, value_name = "NAME")]
     pub namespace: Option<String>,
+}
+
+/// Accepted before and after the verb.
+#[derive(Args, Debug, Clone)]
+pub struct Printing {
+    /// Colours in tables: where stdout is a terminal and NO_COLOR is not set (auto), always, or never
+    #[arg(long = "color", global = true, hide = true, value_name = "auto|always|never", default_value = "auto")]
+    pub colour: Colour,
+    /// Print tables without their header
+    #[arg(long, global = true, hide = true)]
+    pub no_headers: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Colour {
+    Auto,
+    Always,
+    Never,
 }
 
 impl Connection {
@@ -135,16 +156,6 @@ pub struct Target {
     pub from_file: Vec<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Default)]
-pub enum Output {
-    #[default]
-    #[value(skip)]
-    Table,
-    Wide,
-    Json,
-    Yaml,
-}
-
 #[derive(Args, Debug)]
 pub struct History {
     #[command(flatten)]
@@ -152,8 +163,8 @@ pub struct History {
     /// Everything about one revision
     #[arg(long, value_name = "N")]
     pub revision: Option<u64>,
-    /// Print the report as json or yaml, or a wider table
-    #[arg(short, long, value_name = "wide|json|yaml")]
+    /// The form of the result: a wider table, the report, TYPE/NAME alone, or values of the report
+    #[arg(short, long, value_name = "wide|json|yaml|name|jsonpath=…")]
     pub output: Option<Output>,
 }
 
@@ -164,8 +175,8 @@ pub struct Check {
     /// The revision to check; 0 or none is the previous one
     #[arg(long, value_name = "N")]
     pub to_revision: Option<u64>,
-    /// Print the report as json or yaml, or a wider table
-    #[arg(short, long, value_name = "wide|json|yaml")]
+    /// The form of the result: a wider table, the report, TYPE/NAME alone, or values of the report
+    #[arg(short, long, value_name = "wide|json|yaml|name|jsonpath=…")]
     pub output: Option<Output>,
 }
 
@@ -179,8 +190,8 @@ pub struct Status {
     /// How long to wait in all, as 90s or 5m, 0 for ever; default: the progress deadline, restarting with progress
     #[arg(long, value_name = "DURATION", value_parser = duration, requires = "watch")]
     pub timeout: Option<Duration>,
-    /// Print the report as json or yaml
-    #[arg(short, long, value_name = "wide|json|yaml")]
+    /// The form of the result: the report, TYPE/NAME alone, or values of the report
+    #[arg(short, long, value_name = "wide|json|yaml|name|jsonpath=…")]
     pub output: Option<Output>,
 }
 
@@ -197,8 +208,8 @@ pub struct Diff {
     /// Show values of ConfigMaps and environment variables too
     #[arg(long)]
     pub show_content: bool,
-    /// Print the report as json or yaml
-    #[arg(short, long, value_name = "wide|json|yaml")]
+    /// The form of the result: the report, TYPE/NAME alone, or values of the report
+    #[arg(short, long, value_name = "wide|json|yaml|name|jsonpath=…")]
     pub output: Option<Output>,
 }
 
@@ -246,8 +257,8 @@ pub struct Observe {
     /// Replace that file
     #[arg(long, requires = "out")]
     pub overwrite: bool,
-    /// Print the report as json or yaml, or a wider table
-    #[arg(short, long, value_name = "wide|json|yaml")]
+    /// The form of the result: a wider table, the report, TYPE/NAME alone, or values of the report
+    #[arg(short, long, value_name = "wide|json|yaml|name|jsonpath=…")]
     pub output: Option<Output>,
 }
 
@@ -271,8 +282,8 @@ pub struct Restore {
     /// Do not ask
     #[arg(short, long)]
     pub yes: bool,
-    /// Print the report as json or yaml
-    #[arg(short, long, value_name = "wide|json|yaml")]
+    /// The form of the result: the report, TYPE/NAME alone, or values of the report
+    #[arg(short, long, value_name = "wide|json|yaml|name|jsonpath=…")]
     pub output: Option<Output>,
 }
 
@@ -417,8 +428,8 @@ pub struct Undo {
     /// Do not ask
     #[arg(short, long)]
     pub yes: bool,
-    /// Print the report (json), or the objects to apply (yaml)
-    #[arg(short, long, value_name = "wide|json|yaml")]
+    /// The form of the result: the report (json), the objects to apply (yaml), TYPE/NAME alone, or values of the report
+    #[arg(short, long, value_name = "wide|json|yaml|name|jsonpath=…")]
     pub output: Option<Output>,
 }
 
@@ -449,8 +460,8 @@ pub enum Snapshot {
 
 #[derive(Args, Debug)]
 pub struct SnapshotList {
-    /// Print the report as json or yaml, or a wider table
-    #[arg(short, long, value_name = "wide|json|yaml")]
+    /// The form of the result: a wider table, the report, TYPE/NAME alone, or values of the report
+    #[arg(short, long, value_name = "wide|json|yaml|name|jsonpath=…")]
     pub output: Option<Output>,
 }
 
@@ -462,8 +473,8 @@ pub struct SnapshotPrune {
     /// Do not ask
     #[arg(short, long)]
     pub yes: bool,
-    /// Print the report as json or yaml
-    #[arg(short, long, value_name = "wide|json|yaml")]
+    /// The form of the result: the report, TYPE/NAME alone, or values of the report
+    #[arg(short, long, value_name = "wide|json|yaml|name|jsonpath=…")]
     pub output: Option<Output>,
 }
 
@@ -484,8 +495,8 @@ pub struct SnapshotCreate {
     /// Write nothing: print what would be saved
     #[arg(long, value_enum, default_value = "none", default_missing_value = "client", num_args = 0..=1, require_equals = true)]
     pub dry_run: DryRun,
-    /// Print the report as json or yaml, or a wider table
-    #[arg(short, long, value_name = "wide|json|yaml")]
+    /// The form of the result: a wider table, the report, TYPE/NAME alone, or values of the report
+    #[arg(short, long, value_name = "wide|json|yaml|name|jsonpath=…")]
     pub output: Option<Output>,
 }
 

@@ -1,7 +1,7 @@
 //! The screen of `check`.
 
 use crate::cli::history::{headline, object, verdict};
-use crate::cli::screen::{Screen, age, listed};
+use crate::cli::screen::{Look, Screen, age, listed};
 use crate::core::report::{Check, Document, Outcome, Reference};
 use crate::core::verdict::Verdict;
 
@@ -18,7 +18,7 @@ fn ending(check: &Check, references: &[Reference]) -> &'static str {
     }
 }
 
-pub fn screen(document: &Document, wide: bool, width: Option<usize>) -> String {
+pub fn screen(document: &Document, wide: bool, look: Look) -> String {
     let mut screen = Screen::default();
     let Outcome::Check(check) = &document.outcome else { return screen.into_text() };
     let Some(revision) = document.revisions.first() else { return screen.into_text() };
@@ -43,7 +43,7 @@ pub fn screen(document: &Document, wide: bool, width: Option<usize>) -> String {
                 ]
             })
             .collect();
-        screen.table(&["REFERENCE", "CONFIG-NOW", "UNDO", "BECAUSE"], &rows, width);
+        screen.table(&["REFERENCE", "CONFIG-NOW", "UNDO", "BECAUSE"], &rows, look);
     }
     let mut paragraphs: Vec<String> = Vec::new();
     let number = check.target;

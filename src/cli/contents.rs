@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::cli::history::{short, source};
-use crate::cli::screen::{Screen, age, listed};
+use crate::cli::screen::{Look, Screen, age, listed};
 use crate::cli::undo::quote;
 use crate::core::changes::KeyChange;
 use crate::core::contents::{ConfigMapHistory, VersionLine};
@@ -27,10 +27,12 @@ fn readers(readers: Option<&[Reader]>) -> String {
 }
 
 /// The table, and the notes that go to stderr.
-pub fn table(sheet: &Sheet<ConfigMapHistory>, wide: bool, width: Option<usize>, typed: &[String]) -> (String, String) {
+pub fn table(sheet: &Sheet<ConfigMapHistory>, wide: bool, look: Look, typed: &[String]) -> (String, String) {
     let (body, now) = (&sheet.body, sheet.observed_at);
     let mut screen = Screen::default();
-    screen.line(&format!("configmap/{}", body.config_map.name));
+    if look.headers {
+        screen.line(&format!("configmap/{}", body.config_map.name));
+    }
     let mut header = vec!["VERSION", "DIGEST", "SOURCE", "FROM", "UNTIL", "WRITER", "GRADE"];
     if wide {
         header.push("OBJECT");
@@ -57,7 +59,7 @@ pub fn table(sheet: &Sheet<ConfigMapHistory>, wide: bool, width: Option<usize>, 
         row
     };
     if !body.versions.is_empty() {
-        screen.table(&header, &body.versions.iter().map(row).collect::<Vec<_>>(), width);
+        screen.table(&header, &body.versions.iter().map(row).collect::<Vec<_>>(), look);
     }
     (screen.into_text(), notes(sheet, typed))
 }

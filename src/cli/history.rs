@@ -1,6 +1,6 @@
 //! The screens of `history`.
 
-use crate::cli::screen::{Screen, age, count, listed};
+use crate::cli::screen::{Look, Screen, age, count, listed};
 use crate::core::report::{Document, Evidence, Reference, Revision};
 use crate::core::verdict::Verdict;
 
@@ -52,9 +52,11 @@ fn active(revision: &Revision) -> String {
 }
 
 /// The table, and the notes that go to stderr.
-pub fn table(document: &Document, wide: bool, width: Option<usize>, typed: &[String]) -> (String, String) {
+pub fn table(document: &Document, wide: bool, look: Look, typed: &[String]) -> (String, String) {
     let mut screen = Screen::default();
-    screen.line(&headline(document));
+    if look.headers {
+        screen.line(&headline(document));
+    }
     let mut header = vec!["REVISION", "AGE", "ACTIVE", "READY", "CONFIG-NOW", "IMAGES"];
     if wide {
         header.extend(["FORMER", "OBJECT"]);
@@ -79,7 +81,7 @@ pub fn table(document: &Document, wide: bool, width: Option<usize>, typed: &[Str
             row
         })
         .collect();
-    screen.table(&header, &rows, width);
+    screen.table(&header, &rows, look);
     if wide && !document.assumptions.is_empty() {
         screen.blank();
         screen.assumptions(&document.assumptions);

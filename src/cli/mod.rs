@@ -8,6 +8,7 @@ mod error;
 mod file;
 mod history;
 mod observe;
+pub mod output;
 mod rbac;
 mod restore;
 mod screen;
@@ -24,10 +25,10 @@ use std::rc::Rc;
 
 use clap::Parser;
 use jiff::Timestamp;
-use serde_json::Value;
 
-use crate::cli::args::{Cli, Connection, Output, Verb};
-use crate::cli::screen::{escape, harmless};
+use crate::cli::args::{Cli, Connection, Verb};
+use crate::cli::output::Output;
+use crate::cli::screen::escape;
 use crate::cli::ui::{Progress, Speaker};
 use crate::cluster::Notice;
 use crate::cluster::offline::Dump;
@@ -55,6 +56,7 @@ pub fn main() -> u8 {
             return u8::try_from(error.exit_code()).unwrap_or(error::USAGE);
         }
     };
+    ui::set_up(!cli.printing.no_headers, cli.printing.colour);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result = match runtime {
         Ok(runtime) => runtime.block_on(verb(&cli)),
@@ -98,10 +100,11 @@ async fn verb(cli: &Cli) -> Result<u8, Failure> {
             let scene = run::scene(&cli.connection.flags(), &args.target.from_file, notice).await?;
             let document = run::history::run(&scene, target.as_ref(), args.revision, Timestamp::now()).await?;
             warnings(&document);
-            match args.output.unwrap_or_default() {
+            let output = args.output.clone().unwrap_or_default();
+            match &output {
                 output @ (Output::Table | Output::Wide) if args.revision.is_none() => {
                     let typed = typed(&cli.connection, &args.target.from_file);
-                    let (table, notes) = history::table(&document, output == Output::Wide, ui::width(), &typed);
+                    let (table, notes) = history::table(&document, output.is_wide(), ui::look(), &typed);
                     ui::out(&table);
                     if !notes.is_empty() {
                         ui::err(&format!("\n{notes}"));
@@ -117,9 +120,10 @@ async fn verb(cli: &Cli) -> Result<u8, Failure> {
             let scene = run::scene(&cli.connection.flags(), &args.target.from_file, notice).await?;
             let document = run::check::run(&scene, target.as_ref(), args.to_revision, Timestamp::now()).await?;
             warnings(&document);
-            match args.output.unwrap_or_default() {
+            let output = args.output.clone().unwrap_or_default();
+            match &output {
                 output @ (Output::Table | Output::Wide) => {
-                    ui::out(&check::screen(&document, output == Output::Wide, ui::width()));
+                    ui::out(&check::screen(&document, output.is_wide(), ui::look()));
                 }
                 output => print(&document, output)?,
             }
@@ -136,10 +140,9 @@ async fn verb(cli: &Cli) -> Result<u8, Failure> {
             let document = run::diff::run(&scene, target.as_ref(), from, to, show, Timestamp::now()).await?;
             warnings(&document);
             let Outcome::Diff(diff) = &document.outcome else { return Ok(0) };
-            match args.output.unwrap_or_default() {
-                output @ (Output::Table | Output::Wide) => {
-                    ui::out(&diff::screen(&document, diff, output == Output::Wide))
-                }
+            let output = args.output.clone().unwrap_or_default();
+            match &output {
+                output @ (Output::Table | Output::Wide) => ui::out(&diff::screen(&document, diff, output.is_wide())),
                 output => print(&document, output)?,
             }
             Ok(diff.exit_code)
@@ -153,7 +156,7 @@ async fn verb(cli: &Cli) -> Result<u8, Failure> {
             let namespace = cli.connection.namespace.as_deref();
             let verb = args.verb.verb();
             if args.output == args::Manifest::Json {
-                print(&rbac::role(verb, namespace), Output::Json)?;
+                print(&rbac::role(verb, namespace), &Output::Json)?;
             } else {
                 ui::out(&rbac::yaml(verb, namespace).map_err(Failure::Given)?);
             }
@@ -193,7 +196,8 @@ async fn status_verb(cli: &Cli, args: &args::Status) -> Result<u8, Failure> {
     };
     warnings(&document);
     ui::err(&status::failure(&document));
-    match args.output.unwrap_or_default() {
+    let output = args.output.clone().unwrap_or_default();
+    match &output {
         Output::Table | Output::Wide => {
             ui::out(&status::screen(&document));
             ui::err(&status::notes(&document));
@@ -224,15 +228,12 @@ async fn contents_verb(cli: &Cli, args: &args::History, name: &str) -> Result<u8
         ui::err(&format!("Warning: {}\n", escape(warning)));
     }
     let nothing = sheet.body.versions.is_empty();
-    match args.output.unwrap_or_default() {
+    let output = args.output.clone().unwrap_or_default();
+    match &output {
         Output::Table | Output::Wide if nothing => {}
         output @ (Output::Table | Output::Wide) => {
-            let (table, notes) = contents::table(
-                &sheet,
-                output == Output::Wide,
-                ui::width(),
-                &typed(&cli.connection, &args.target.from_file),
-            );
+            let (table, notes) =
+                contents::table(&sheet, output.is_wide(), ui::look(), &typed(&cli.connection, &args.target.from_file));
             ui::out(&table);
             ui::err(&format!("\n{notes}"));
         }
@@ -301,9 +302,9 @@ async fn undo_verb(cli: &Cli, args: &args::Undo) -> Result<u8, Failure> {
         uses: args.given.clone(),
         words: args.workload.clone(),
     };
-    let output = args.output.unwrap_or_default();
+    let output = args.output.clone().unwrap_or_default();
     let progress = Rc::new(RefCell::new(Progress::default()));
-    let mut speaker = Speaker { output, yes: args.yes, progress: Rc::clone(&progress) };
+    let mut speaker = Speaker { output: output.clone(), yes: args.yes, progress: Rc::clone(&progress) };
     let work = async {
         let scene = run::scene(&cli.connection.flags(), &args.from_file, notice).await?;
         if let Some(labels) = &args.selector {
@@ -354,14 +355,12 @@ async fn undo_verb(cli: &Cli, args: &args::Undo) -> Result<u8, Failure> {
             ui::err(&undo::refusal(&undone.document));
         }
     }
-    match output {
+    match &output {
         Output::Table | Output::Wide => {
             for undone in &outcomes.undone {
                 ui::out(&undo::afterwards(&undone.document, &request, several));
             }
         }
-        Output::Json if several => print(&run::several::sheet(&outcomes, now), output)?,
-        Output::Json => outcomes.undone.iter().try_for_each(|undone| print(&undone.document, output))?,
         Output::Yaml if outcomes.undone.iter().all(|u| u.exit_code() != error::NO) => {
             let mut texts: Vec<String> = Vec::new();
             for manifest in outcomes.undone.iter().flat_map(|u| &u.manifests) {
@@ -374,6 +373,8 @@ async fn undo_verb(cli: &Cli, args: &args::Undo) -> Result<u8, Failure> {
             ui::out(&texts.join("---\n"));
         }
         Output::Yaml => {}
+        output if several => print(&run::several::sheet(&outcomes, now), output)?,
+        output => outcomes.undone.iter().try_for_each(|undone| print(&undone.document, output))?,
     }
     Ok(outcomes.exit_code)
 }
@@ -393,23 +394,9 @@ fn warnings(document: &Document) {
     }
 }
 
-fn print(document: &impl serde::Serialize, output: Output) -> Result<(), Failure> {
-    if output == Output::Json {
-        ui::out(&json(document)?);
-        return Ok(());
-    }
-    let wrong = |error: serde_json::Error| Failure::Given(format!("cannot print the report: {error}"));
-    let text = serde_json::to_string(document).map_err(wrong)?;
-    let value: Value = serde_json::from_str(&text).map_err(wrong)?;
-    ui::out(&yaml::document(&value).map_err(Failure::Given)?);
+fn print(document: &impl serde::Serialize, output: &Output) -> Result<(), Failure> {
+    ui::out(&output.text(document).map_err(Failure::Given)?);
     Ok(())
-}
-
-/// The report as JSON for people and programs.
-fn json(document: &impl serde::Serialize) -> Result<String, Failure> {
-    let text = serde_json::to_string_pretty(document);
-    let text = text.map_err(|error| Failure::Given(format!("cannot print the report: {error}")))?;
-    Ok(format!("{}\n", harmless(&text)))
 }
 
 fn rules(args: &args::Undo, namespace: Option<&str>) -> Result<Rules, Failure> {

@@ -1,9 +1,10 @@
 //! `observe`: the screen, and the file.
 
-use crate::cli::args::{self, Cli, Output};
+use crate::cli::args::{self, Cli};
 use crate::cli::history::{headline, verdict};
-use crate::cli::screen::{Screen, age, count, escape};
-use crate::cli::{file, interrupted, json, notice, print, typed, ui, warnings};
+use crate::cli::output::Output;
+use crate::cli::screen::{Look, Screen, age, count, escape};
+use crate::cli::{file, interrupted, notice, print, typed, ui, warnings};
 use crate::core::observation::{HeldLine, Observation, PodLine, ProbeLine, ServiceLine};
 use crate::core::report::{Document, Outcome};
 use crate::core::verdict::Verdict;
@@ -41,9 +42,10 @@ pub async fn verb(cli: &Cli, args: &args::Observe) -> Result<u8, Failure> {
     };
     warnings(&document);
     let Outcome::Observation(observed) = &document.outcome else { return Ok(0) };
-    match args.output.unwrap_or_default() {
+    let output = args.output.clone().unwrap_or_default();
+    match &output {
         output @ (Output::Table | Output::Wide) => {
-            ui::out(&screen(&document, observed, output == Output::Wide, ui::width()));
+            ui::out(&screen(&document, observed, output.is_wide(), ui::look()));
         }
         output => print(&document, output)?,
     }
@@ -59,14 +61,16 @@ pub async fn verb(cli: &Cli, args: &args::Observe) -> Result<u8, Failure> {
         if observed.pods.is_none() || observed.services.is_none() {
             return Err(Failure::Given(format!("not all could be read, so nothing was saved to {}", path.display())));
         }
-        file::write(path, &json(&document)?, args.overwrite)?;
+        file::write(path, &Output::Json.text(&document).map_err(Failure::Given)?, args.overwrite)?;
     }
     Ok(observed.exit_code)
 }
 
-fn screen(document: &Document, observed: &Observation, wide: bool, width: Option<usize>) -> String {
+fn screen(document: &Document, observed: &Observation, wide: bool, look: Look) -> String {
     let mut screen = Screen::default();
-    screen.line(&headline(document));
+    if look.headers {
+        screen.line(&headline(document));
+    }
     match observed.pods.as_deref() {
         None => screen.line("Its Pods could not be read."),
         Some([]) => screen.line("It has no Pods."),
@@ -77,7 +81,7 @@ fn screen(document: &Document, observed: &Observation, wide: bool, width: Option
                 header.push("UID");
                 rows.iter_mut().zip(pods).for_each(|(row, pod)| row.push(pod.uid.clone()));
             }
-            screen.table(&header, &rows, width);
+            screen.table(&header, &rows, look);
         }
     }
     screen.blank();
@@ -92,7 +96,7 @@ fn screen(document: &Document, observed: &Observation, wide: bool, width: Option
                 header.push("UID");
                 rows.iter_mut().zip(services).for_each(|(row, service)| row.push(service.uid.clone()));
             }
-            screen.table(&header, &rows, width);
+            screen.table(&header, &rows, look);
         }
     }
     if wide && !document.assumptions.is_empty() {

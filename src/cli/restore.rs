@@ -5,9 +5,10 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use crate::cli::args::{self, Cli, Output};
+use crate::cli::args::{self, Cli};
 use crate::cli::contents::{changes, names, whence};
 use crate::cli::history::short;
+use crate::cli::output::Output;
 use crate::cli::screen::{Screen, count, escape, listed};
 use crate::cli::undo::quote;
 use crate::cli::{content_of_file, dry_run, interrupted, notice, print, ui};
@@ -37,7 +38,7 @@ pub async fn verb(cli: &Cli, args: &args::Restore) -> Result<u8, Failure> {
         typed: cli.connection.typed(),
         name,
     };
-    let output = args.output.unwrap_or_default();
+    let output = args.output.clone().unwrap_or_default();
     let phase = Cell::new(Phase::NothingWritten);
     let work = async {
         let scene = run::scene(&cli.connection.flags(), &args.from_file, notice).await?;
@@ -113,7 +114,7 @@ async fn perform(
     }
     ui::err(&problem(&sheet));
     if !tables {
-        print(&sheet, output)?;
+        print(&sheet, &output)?;
     }
     Ok(sheet.body.exit_code)
 }
@@ -142,7 +143,7 @@ fn plan(sheet: &Sheet<Restore>) -> String {
         screen.line("No workload and no Pod of the namespace names it.");
     } else {
         let rows: Vec<Vec<String>> = body.readers.iter().map(row).collect();
-        screen.table(&["READER", "PODS", "RESTART", "REFRESHED", "NEXT-POD"], &rows, None);
+        screen.table(&["READER", "PODS", "RESTART", "REFRESHED", "NEXT-POD"], &rows, ui::look());
     }
     for stopped in &body.stopped {
         let keys = listed(&stopped.keys);

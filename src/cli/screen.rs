@@ -79,6 +79,29 @@ pub fn listed(words: &[String]) -> String {
     }
 }
 
+/// How a table is printed.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// Of a terminal, where the last column alone is cut.
+    pub width: Option<usize>,
+    pub headers: bool,
+    pub colour: bool,
+}
+
+/// The line with the word that begins at the column in its colour: red needs somebody, yellow a look. There is no green:
+/// the same configuration is not a healthy one.
+fn coloured(line: &str, column: usize) -> String {
+    let at = line.char_indices().nth(column).map_or(line.len(), |(at, _)| at);
+    let (before, rest) = line.split_at(at);
+    let (cell, after) = rest.split_at(rest.find(' ').unwrap_or(rest.len()));
+    let colour = match cell.split([':', '+']).next().unwrap_or_default() {
+        "Missing" | "Changed" => 31,
+        "Edited" | "Recreated" | "Unknown" => 33,
+        _ => return line.to_string(),
+    };
+    format!("{before}\u{1b}[{colour}m{cell}\u{1b}[0m{after}")
+}
+
 /// A screen in the making. Everything that goes in is escaped; only we break lines.
 #[derive(Default)]
 pub struct Screen {
@@ -122,8 +145,8 @@ impl Screen {
         self.text.push('\n');
     }
 
-    /// Three spaces between columns, as kubectl. `width`: of a terminal, where the last column alone is cut.
-    pub fn table(&mut self, header: &[&str], rows: &[Vec<String>], width: Option<usize>) {
+    /// Three spaces between columns, as kubectl.
+    pub fn table(&mut self, header: &[&str], rows: &[Vec<String>], look: Look) {
         let mut table = Table::new();
         table.load_style(NOTHING);
         table.set_header(header.iter().map(ToString::to_string).collect::<Vec<_>>());
@@ -133,16 +156,17 @@ impl Screen {
         for column in table.column_iter_mut() {
             column.set_padding((0, 3));
         }
-        for line in table.lines() {
-            let line = line.trim_end();
-            let long = width.is_some_and(|w| line.chars().count() > w);
-            match width.filter(|_| long) {
-                Some(width) => {
-                    self.text.extend(line.chars().take(width.saturating_sub(3)));
-                    self.text.push_str("...");
-                }
-                None => self.text.push_str(line),
+        let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_string()).collect();
+        let config = lines.first().and_then(|header| header.find("CONFIG"));
+        for line in lines.iter().skip(usize::from(!look.headers)) {
+            let mut line = line.clone();
+            if let Some(width) = look.width.filter(|width| line.chars().count() > *width) {
+                line = line.chars().take(width.saturating_sub(3)).collect::<String>() + "...";
             }
+            if let Some(at) = config.filter(|_| look.colour) {
+                line = coloured(&line, at);
+            }
+            self.text.push_str(&line);
             self.text.push('\n');
         }
     }

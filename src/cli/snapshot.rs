@@ -5,10 +5,11 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
-use crate::cli::args::{self, Cli, Output, Snapshot};
+use crate::cli::args::{self, Cli, Snapshot};
 use crate::cli::check::lower;
 use crate::cli::history::source;
-use crate::cli::screen::{Screen, age};
+use crate::cli::output::Output;
+use crate::cli::screen::{Look, Screen, age};
 use crate::cli::ui::{Progress, Speaker};
 use crate::cli::undo::place;
 use crate::cli::{dry_run, notice, print, ui, warnings};
@@ -25,8 +26,9 @@ pub async fn verb(cli: &Cli, args: &Snapshot) -> Result<u8, Failure> {
         Snapshot::List(args) => {
             let scene = run::scene(&cli.connection.flags(), &[], notice).await?;
             let sheet = run::prune::list(&scene, Timestamp::now()).await?;
-            match args.output.unwrap_or_default() {
-                Output::Table | Output::Wide => ui::out(&list(&sheet, ui::width())),
+            let output = args.output.clone().unwrap_or_default();
+            match &output {
+                Output::Table | Output::Wide => ui::out(&list(&sheet, ui::look())),
                 output => print(&sheet, output)?,
             }
             Ok(0)
@@ -42,17 +44,17 @@ async fn create(cli: &Cli, args: &args::SnapshotCreate) -> Result<u8, Failure> {
         (None, true) => Which::All,
         (None, false) => Which::Current { annotate: args.annotate },
     };
-    let output = args.output.unwrap_or_default();
+    let output = args.output.clone().unwrap_or_default();
     let scene = run::scene(&cli.connection.flags(), &[], notice).await?;
     let progress = Rc::new(RefCell::new(Progress::default()));
-    let mut speaker = Speaker { output, yes: true, progress };
+    let mut speaker = Speaker { output: output.clone(), yes: true, progress };
     let now = Timestamp::now();
     let dry_run = dry_run(args.dry_run);
     let document = run::snapshot::create(&scene, target.as_ref(), which, dry_run, &mut speaker, now).await?;
     warnings(&document);
-    match output {
+    match &output {
         Output::Table | Output::Wide => {
-            ui::out(&found(&document, ui::width()));
+            ui::out(&found(&document, ui::look()));
             ui::out(&closing(&document));
         }
         output => print(&document, output)?,
@@ -68,30 +70,30 @@ async fn prune(cli: &Cli, args: &args::SnapshotPrune) -> Result<u8, Failure> {
     if dry_run == DryRun::None && !args.yes && !ui::can_ask() {
         return Err(Failure::Usage("snapshot prune needs --yes when there is no terminal to ask on".into()));
     }
-    let output = args.output.unwrap_or_default();
+    let output = args.output.clone().unwrap_or_default();
     let shown = matches!(output, Output::Table | Output::Wide);
     let scene = run::scene(&cli.connection.flags(), &[], notice).await?;
     let progress = Rc::new(RefCell::new(Progress::default()));
-    let mut speaker = Speaker { output, yes: args.yes, progress };
+    let mut speaker = Speaker { output: output.clone(), yes: args.yes, progress };
     let confirm = async |planned: &Sheet<SnapshotList>| {
         if shown {
-            ui::out(&prune_plan(planned, ui::width()));
+            ui::out(&prune_plan(planned, ui::look()));
         }
         if args.yes { Ok(true) } else { ui::ask("Delete them?") }
     };
     let sheet = run::prune::prune(&scene, dry_run, &mut speaker, confirm, Timestamp::now()).await?;
     if shown && dry_run != DryRun::None && sheet.body.outcome == Some("planned") {
-        ui::out(&prune_plan(&sheet, ui::width()));
+        ui::out(&prune_plan(&sheet, ui::look()));
     }
     match shown {
-        true => ui::out(&pruned(&sheet, ui::width())),
-        false => print(&sheet, output)?,
+        true => ui::out(&pruned(&sheet, ui::look())),
+        false => print(&sheet, &output)?,
     }
     Ok(sheet.body.exit_code)
 }
 
 /// What was found, and how well it is known. The lines of what was created follow it or, with a dry run, do not.
-pub fn found(document: &Document, width: Option<usize>) -> String {
+pub fn found(document: &Document, look: Look) -> String {
     let mut screen = Screen::default();
     let Outcome::Saved(saved) = &document.outcome else { return screen.into_text() };
     screen.line(&place(document));
@@ -107,7 +109,7 @@ pub fn found(document: &Document, width: Option<usize>) -> String {
         .iter()
         .map(|s| vec![s.revision.to_string(), lower(&s.reference), s.snapshot.clone(), known(s)])
         .collect();
-    screen.table(&["REVISION", "REFERENCE", "SNAPSHOT", "HOW-KNOWN"], &rows, width);
+    screen.table(&["REVISION", "REFERENCE", "SNAPSHOT", "HOW-KNOWN"], &rows, look);
     screen.into_text()
 }
 
@@ -140,7 +142,7 @@ pub fn closing(document: &Document) -> String {
 }
 
 /// `snapshot list`.
-pub fn list(sheet: &Sheet<SnapshotList>, width: Option<usize>) -> String {
+pub fn list(sheet: &Sheet<SnapshotList>, look: Look) -> String {
     let mut screen = Screen::default();
     if sheet.body.snapshots.is_empty() {
         screen.line("No snapshots or records in this namespace.");
@@ -164,24 +166,24 @@ pub fn list(sheet: &Sheet<SnapshotList>, width: Option<usize>) -> String {
             ]
         })
         .collect();
-    screen.table(&["NAME", "KIND", "AGE", "REVISION", "SOURCE", "READERS"], &rows, width);
+    screen.table(&["NAME", "KIND", "AGE", "REVISION", "SOURCE", "READERS"], &rows, look);
     screen.into_text()
 }
 
 /// What `snapshot prune` is about to delete.
-pub fn prune_plan(sheet: &Sheet<SnapshotList>, width: Option<usize>) -> String {
+pub fn prune_plan(sheet: &Sheet<SnapshotList>, look: Look) -> String {
     let going = sheet.body.snapshots.iter().filter(|h| h.prune == Some(true));
     let rows: Vec<Vec<String>> = going
         .map(|h| vec![h.name.clone(), h.kind.to_string(), age(h.created, sheet.observed_at), h.source.clone()])
         .collect();
     let mut screen = Screen::default();
     screen.line("Nothing needs these any more:");
-    screen.table(&["NAME", "KIND", "AGE", "SOURCE"], &rows, width);
+    screen.table(&["NAME", "KIND", "AGE", "SOURCE"], &rows, look);
     screen.into_text()
 }
 
 /// What it kept, and why.
-pub fn pruned(sheet: &Sheet<SnapshotList>, width: Option<usize>) -> String {
+pub fn pruned(sheet: &Sheet<SnapshotList>, look: Look) -> String {
     let mut screen = Screen::default();
     if sheet.body.outcome != Some("done") {
         screen.line("Nothing was deleted.");
@@ -193,7 +195,7 @@ pub fn pruned(sheet: &Sheet<SnapshotList>, width: Option<usize>) -> String {
             .iter()
             .map(|h| vec![h.name.clone(), h.kind.to_string(), h.why.clone().unwrap_or_else(|| "<none>".into())])
             .collect();
-        screen.table(&["NAME", "KIND", "BECAUSE"], &rows, width);
+        screen.table(&["NAME", "KIND", "BECAUSE"], &rows, look);
     }
     screen.into_text()
 }

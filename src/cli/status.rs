@@ -24,7 +24,7 @@ pub fn screen(document: &Document) -> String {
         Some(revision) => {
             let ready = format!("{}/{}", revision.pods.ready, status.wanted);
             let row = vec![revision.number.to_string(), ready, config_now(revision)];
-            screen.table(&["REVISION", "READY", "CONFIG-NOW"], &[row], None);
+            screen.table(&["REVISION", "READY", "CONFIG-NOW"], &[row], ui::look());
         }
         None => screen.line(&format!("{}: its template belongs to no revision yet", headline(document))),
     }

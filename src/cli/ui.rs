@@ -4,11 +4,13 @@ use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::rc::Rc;
+use std::sync::OnceLock;
 
 use dialoguer::theme::Theme;
 
-use crate::cli::args::Output;
-use crate::cli::screen::escape;
+use crate::cli::args::Colour;
+use crate::cli::output::Output;
+use crate::cli::screen::{Look, escape};
 use crate::cli::undo as screens;
 use crate::core::plan::Plan;
 use crate::core::report::{Document, DocumentKind};
@@ -23,12 +25,29 @@ pub fn err(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// The terminal's width, if stdout is one.
-pub fn width() -> Option<usize> {
+static LOOK: OnceLock<Look> = OnceLock::new();
+
+/// What was asked for, once, before anything is printed.
+pub fn set_up(headers: bool, colour: Colour) {
     let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
-    io::stdout()
-        .is_terminal()
-        .then(|| columns.unwrap_or_else(|| usize::from(dialoguer::console::Term::stdout().size().1)))
+    let terminal = io::stdout().is_terminal();
+    let width = terminal.then(|| columns.unwrap_or_else(|| usize::from(dialoguer::console::Term::stdout().size().1)));
+    let colour = match colour {
+        Colour::Always => true,
+        Colour::Never => false,
+        // https://no-color.org: set, and not empty.
+        Colour::Auto => {
+            terminal
+                && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty())
+                && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
+        }
+    };
+    let _ = LOOK.set(Look { width, headers, colour });
+}
+
+/// How tables are printed.
+pub fn look() -> Look {
+    *LOOK.get_or_init(|| Look { width: None, headers: true, colour: false })
 }
 
 /// Is stderr a terminal on which lines can be drawn again?
@@ -125,12 +144,12 @@ impl Waiting for Speaker {
 
 impl Voice for Speaker {
     fn plan(&mut self, document: &Document, plan: &Plan) {
-        match self.output {
+        match &self.output {
             output @ (Output::Table | Output::Wide) => {
-                out(&screens::plan(document, plan, output == Output::Wide, width()));
+                out(&screens::plan(document, plan, output.is_wide(), look()));
             }
-            Output::Json | Output::Yaml if !plan.refused() && !plan.nothing_to_do => err(&screens::brief(document)),
-            Output::Json | Output::Yaml => {}
+            _ if !plan.refused() && !plan.nothing_to_do => err(&screens::brief(document)),
+            _ => {}
         }
         if (plan.refused() || document.kind == DocumentKind::Rollback) && self.output == Output::Table {
             out("\n");
@@ -138,11 +157,10 @@ impl Voice for Speaker {
     }
 
     fn plans(&mut self, plans: &[(Document, Plan)]) {
-        match self.output {
-            Output::Table | Output::Wide => out(&screens::plans(plans, width())),
-            Output::Json | Output::Yaml => {
-                plans.iter().filter(|(_, p)| !p.nothing_to_do).for_each(|(d, _)| err(&screens::brief(d)));
-            }
+        if self.output.is_table() {
+            out(&screens::plans(plans, look()));
+        } else {
+            plans.iter().filter(|(_, p)| !p.nothing_to_do).for_each(|(d, _)| err(&screens::brief(d)));
         }
     }
 
@@ -159,10 +177,7 @@ impl Voice for Speaker {
             self.progress.borrow_mut().created.push(line.trim_end_matches(" created").to_string());
         }
         let line = format!("{}\n", escape(line));
-        match self.output {
-            Output::Table | Output::Wide => out(&line),
-            Output::Json | Output::Yaml => err(&line),
-        }
+        if self.output.is_table() { out(&line) } else { err(&line) }
     }
 
     fn warn(&mut self, line: &str) {

@@ -2,7 +2,7 @@
 
 use crate::cli::check::{because, lower};
 use crate::cli::history::{headline, object, source, verdict};
-use crate::cli::screen::{Screen, age, count, listed};
+use crate::cli::screen::{Look, Screen, age, count, listed};
 use crate::core::plan::Plan;
 use crate::core::policy::Config;
 use crate::core::report::{ActionLine, Document, DocumentKind, Outcome, Reference, Revision, Undo};
@@ -35,7 +35,7 @@ fn title(document: &Document) -> String {
 }
 
 /// Several workloads in one table, and what their Pods do.
-pub fn plans(plans: &[(Document, Plan)], width: Option<usize>) -> String {
+pub fn plans(plans: &[(Document, Plan)], look: Look) -> String {
     let mut screen = Screen::default();
     let Some((first, _)) = plans.first() else { return screen.into_text() };
     let mut place = format!("namespace {}", first.workload.namespace);
@@ -65,7 +65,7 @@ pub fn plans(plans: &[(Document, Plan)], width: Option<usize>) -> String {
         }
     }
     let header = ["WORKLOAD", "REVISION", "REFERENCE", "CONFIG-NOW", "UNDO", "A NEW POD WILL READ"];
-    screen.table(&header, &rows, width);
+    screen.table(&header, &rows, look);
     screen.blank();
     for (document, plan) in plans.iter().filter(|(_, plan)| !plan.refused() && !plan.nothing_to_do) {
         screen.hanging("Pods      ", &format!("{}: {}", title(document), pods(plan)));
@@ -86,7 +86,7 @@ pub fn brief(document: &Document) -> String {
 }
 
 /// The plan as a person reads it before saying yes.
-pub fn plan(document: &Document, plan: &Plan, wide: bool, width: Option<usize>) -> String {
+pub fn plan(document: &Document, plan: &Plan, wide: bool, look: Look) -> String {
     let mut screen = Screen::default();
     let Outcome::Undo(undo) = &document.outcome else { return screen.into_text() };
     if plan.nothing_to_do {
@@ -100,11 +100,11 @@ pub fn plan(document: &Document, plan: &Plan, wide: bool, width: Option<usize>) 
     } else if plan.refused() {
         let rows: Vec<Vec<String>> =
             undo.actions.iter().zip(&revision.references).map(|(a, r)| row(a, r, because(document, r))).collect();
-        screen.table(&["REFERENCE", "CONFIG-NOW", "UNDO", "BECAUSE"], &rows, width);
+        screen.table(&["REFERENCE", "CONFIG-NOW", "UNDO", "BECAUSE"], &rows, look);
     } else {
         let rows: Vec<Vec<String>> =
             undo.actions.iter().zip(&revision.references).map(|(a, r)| row(a, r, reads(a, r))).collect();
-        screen.table(&["REFERENCE", "CONFIG-NOW", "UNDO", "A NEW POD WILL READ"], &rows, width);
+        screen.table(&["REFERENCE", "CONFIG-NOW", "UNDO", "A NEW POD WILL READ"], &rows, look);
     }
     if plan.refused() {
         return screen.into_text();

@@ -20,7 +20,10 @@ fn usage_errors_exit_2() {
     refused(&["undo", "web", "--to-revision", "99999999999999999999", "-y"], 2, &["--to-revision"]);
     refused(&["undo", "web", "--to-revision", "-1", "-y"], 2, &[]);
     refused(&["histroy", "web"], 2, &["history"]);
-    refused(&["history", "web", "-o", "name"], 2, &["wide", "json", "yaml"]);
+    for verb in ["history", "check", "diff", "status", "observe", "undo"] {
+        refused(&[verb, "web", "-o", "table"], 2, &["wide, json, yaml, name and jsonpath="]);
+    }
+    refused(&["history", "web", "-o", "jsonpath={.a"], 2, &["'{' has no end"]);
     refused(&["undo", "pods/web", "-y"], 2, &["pods", "deployment"]);
     refused(&["history", "deploy/"], 2, &["names no workload"]);
     refused(&["history", "deployment"], 2, &["names no workload"]);
