@@ -17,6 +17,7 @@ mod histories;
 mod history;
 mod laws;
 mod layers;
+mod messages;
 mod node;
 mod observation;
 mod owners;
