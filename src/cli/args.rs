@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::cli::options::Connection;
 use crate::cli::output::Output;
-use crate::cluster::kubeconfig::ConnectionFlags;
 use crate::core::observation::Probe;
 use crate::core::rights;
 use crate::core::until::Until;
@@ -36,21 +36,6 @@ pub struct Cli {
 }
 
 /// Accepted before and after the verb.
-#[derive(Args, Debug, Clone, Default)]
-#[command(next_help_heading = "Connection")]
-pub struct Connection {
-    /// The kubeconfig file to use
-    #[arg(long, global = true, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-    /// The kubeconfig context to use
-    #[arg(long, global = true, value_name = "NAME")]
-    pub context: Option<String>,
-    /// The namespace
-    #[arg(short, long, global = true, value_name = "NAME")]
-    pub namespace: Option<String>,
-}
-
-/// Accepted before and after the verb.
 #[derive(Args, Debug, Clone)]
 pub struct Printing {
     /// Colours in tables: where stdout is a terminal and NO_COLOR is not set (auto), always, or never
@@ -66,32 +51,6 @@ pub enum Colour {
     Auto,
     Always,
     Never,
-}
-
-impl Connection {
-    pub fn flags(&self) -> ConnectionFlags {
-        ConnectionFlags {
-            kubeconfig: self.kubeconfig.clone(),
-            context: self.context.clone(),
-            namespace: self.namespace.clone(),
-            ..ConnectionFlags::default()
-        }
-    }
-
-    /// As typed, to be repeated in the commands that we print.
-    pub fn typed(&self) -> Vec<String> {
-        let mut typed = Vec::new();
-        if let Some(namespace) = &self.namespace {
-            typed.extend(["-n".to_string(), namespace.clone()]);
-        }
-        if let Some(context) = &self.context {
-            typed.extend(["--context".to_string(), context.clone()]);
-        }
-        if let Some(file) = &self.kubeconfig {
-            typed.extend(["--kubeconfig".to_string(), file.display().to_string()]);
-        }
-        typed
-    }
 }
 
 #[derive(Subcommand, Debug)]
@@ -142,6 +101,8 @@ pub enum Verb {
     /// Print the Role that a verb needs, and what is lost without each rule
     #[command(after_help = "Examples:\n  kubectl saferollback rbac --for undo -n shop | kubectl apply -f -")]
     Rbac(Rbac),
+    /// List the flags that every command takes: which cluster, and as whom
+    Options,
     /// Print the version
     Version,
 }
@@ -516,7 +477,7 @@ fn moment(text: &str) -> Result<Moment, String> {
 }
 
 /// Go's spelling, as kubectl takes it: `90s`, `1m30s`, `2h`, `500ms`, or bare seconds.
-fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is not a duration: write 90s, 5m or 1h30m");
     if let Ok(seconds) = text.parse::<u32>() {
         return Ok(Duration::from_secs(seconds.into()));

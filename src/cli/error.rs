@@ -1,5 +1,6 @@
 //! Failures → words and exit codes.
 
+use crate::cluster::kubeconfig::KubeconfigError;
 use crate::cluster::read::ReadError;
 use crate::core::contents::NoSuchVersion;
 use crate::run::Failure;
@@ -42,6 +43,10 @@ pub fn words(failure: &Failure) -> (String, Option<String>) {
         Failure::Several { .. } | Failure::Ambiguous { .. } => Some("name one as TYPE/NAME".into()),
         Failure::Read(ReadError::Unreachable { .. }) => {
             Some("is the cluster up, and is this the right --context?".into())
+        }
+        Failure::Read(ReadError::NoCredentials { hint, .. }) => hint.clone(),
+        Failure::Kubeconfig(KubeconfigError::None { .. }) => {
+            Some("--kubeconfig names a file, KUBECONFIG a list of them, --server an API server".into())
         }
         _ => None,
     };

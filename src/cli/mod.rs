@@ -8,6 +8,7 @@ mod error;
 mod file;
 mod history;
 mod observe;
+mod options;
 pub mod output;
 mod rbac;
 mod restore;
@@ -23,10 +24,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use clap::Parser;
 use jiff::Timestamp;
 
-use crate::cli::args::{Cli, Connection, Verb};
+use crate::cli::args::{Cli, Verb};
+use crate::cli::options::Connection;
 use crate::cli::output::Output;
 use crate::cli::screen::escape;
 use crate::cli::ui::{Progress, Speaker};
@@ -48,7 +49,7 @@ use crate::run::{self, Failure, Phase};
 
 /// Parses the command line, runs the verb, prints, and returns the exit code.
 pub fn main() -> u8 {
-    let cli = match Cli::try_parse() {
+    let cli = match options::parse() {
         Ok(cli) => cli,
         Err(error) => {
             // clap's own: help and version go to stdout with 0, usage errors to stderr with 2.
@@ -68,7 +69,9 @@ pub fn main() -> u8 {
             let (words, hint) = error::words(&failure);
             ui::err(&format!("{}\n", escape(&words)));
             if let Some(hint) = hint {
-                ui::err(&format!("hint: {}\n", escape(&hint)));
+                // How to install a credential plugin may take several lines.
+                let lines: Vec<String> = hint.lines().map(escape).collect();
+                ui::err(&format!("hint: {}\n", lines.join("\n")));
             }
             match cli.verb {
                 Verb::Diff(_) => error::exit_code_of_diff(&failure),
@@ -81,13 +84,17 @@ pub fn main() -> u8 {
 fn notice(notice: Notice) {
     let label = match notice {
         Notice::Warning(_) => "Warning",
-        Notice::Retry { .. } => "Note",
+        Notice::Note(_) | Notice::Retry { .. } => "Note",
     };
     ui::err(&format!("{label}: {}\n", escape(&notice.to_string())));
 }
 
 async fn verb(cli: &Cli) -> Result<u8, Failure> {
     match &cli.verb {
+        Verb::Options => {
+            ui::out(&options::list());
+            Ok(0)
+        }
         Verb::Version => {
             ui::out(&format!("kubectl-saferollback v{}\n", env!("CARGO_PKG_VERSION")));
             Ok(0)

@@ -139,6 +139,9 @@ pub async fn scene(
     if from_file.is_empty() {
         let connection = Connection::load(flags, &Environment::of_process())?;
         let cluster = Cluster::connect(&connection).await?;
+        for said in connection.notices {
+            on_notice(said);
+        }
         cluster.on_notice(on_notice);
         return Ok(Scene {
             server: cluster.server().to_string(),
