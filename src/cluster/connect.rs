@@ -41,10 +41,9 @@ pub(super) type Http = HttpClient<OneFirst<HttpsConnector<Way>>, Body>;
 pub(super) fn client(connection: &Connection, keys: Arc<Keys>) -> Result<kube::Client, ConnectError> {
     let mut config = connection.config.clone();
     config.headers.push((USER_AGENT, user_agent()));
-    let headers = config.extra_headers_layer().map_err(|error| ConnectError::Credentials {
-        server: connection.server.clone(),
-        cause: deepest(&error),
-    })?;
+    let headers = config
+        .extra_headers_layer()
+        .map_err(|error| ConnectError::Credentials { server: connection.server.clone(), cause: deepest(&error) })?;
     let service = headers.layer(Signing(keys));
     let service = config.base_uri_layer().layer(service);
     Ok(kube::Client::new(service, config.default_namespace.clone()))

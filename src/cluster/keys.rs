@@ -62,7 +62,8 @@ impl Keys {
         let keys = Keys { connection: connection.clone(), limit: None, now: Lock::default(), turn };
         if connection.plugin.is_none() {
             let header = header(&connection.credential);
-            let header = header.map_err(|cause| ConnectError::Credentials { server: connection.server.clone(), cause })?;
+            let header =
+                header.map_err(|cause| ConnectError::Credentials { server: connection.server.clone(), cause })?;
             keys.keep(Key {
                 header,
                 http: http(connection, None)?,

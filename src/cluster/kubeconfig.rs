@@ -241,7 +241,7 @@ impl Choice {
         let unknown = |what, name: &str, names: Vec<&String>| {
             let names: BTreeSet<String> = names.into_iter().cloned().collect();
             let files = match files.read.is_empty() {
-                true => format!("no kubeconfig (looked for {})", files.looked()),
+                true => format!("any kubeconfig (looked for {})", files.looked()),
                 false => files.names(),
             };
             KubeconfigError::Unknown { what, name: name.to_string(), files, names: names.into_iter().collect() }
@@ -290,10 +290,10 @@ impl Choice {
         let User { auth, mut credential, exec, signed, note } = user::user(self.auth, flags).map_err(of_user)?;
 
         endpoint::overridden(&mut self.endpoint, flags);
-        let certificate = auth.client_certificate_data.is_some();
-        let mut config = endpoint::config(&self.endpoint, certificate).map_err(of_cluster)?;
+        let mut config = endpoint::config(&self.endpoint).map_err(of_cluster)?;
         if self.endpoint.certificate_authority.is_some() {
-            config.root_cert_file = self.authority.filter(|own| self.endpoint.certificate_authority.as_deref() == own.to_str());
+            config.root_cert_file =
+                self.authority.filter(|own| self.endpoint.certificate_authority.as_deref() == own.to_str());
         }
         let server = endpoint::shown(&config.cluster_url);
         let mut plugin = match exec {
@@ -311,8 +311,9 @@ impl Choice {
         config.auth_info = auth;
         // client-go does the same: whoever listens on the way must not learn them.
         if config.cluster_url.scheme_str() == Some("http") {
-            if plugin.is_some() || credential != Credential::None {
-                notices.push(Notice::Note(format!("no credentials are sent to {server}, which is not encrypted")));
+            let certificate = config.auth_info.client_certificate_data.is_some();
+            if plugin.is_some() || certificate || credential != Credential::None {
+                notices.push(Notice::Note(format!("no credentials are sent over {server}: it is not encrypted")));
             }
             (plugin, credential) = (None, Credential::None);
         }
@@ -356,7 +357,8 @@ fn told(server: &str, config: &Config, endpoint: &Endpoint) -> Value {
     add("proxy-url", filled(&endpoint.proxy_url).into());
     add("disable-compression", config.disable_compression.into());
     let extensions = endpoint.extensions.iter().flatten();
-    let own = extensions.filter(|named| named.name == "client.authentication.k8s.io/exec").map(|named| &named.extension);
+    let own =
+        extensions.filter(|named| named.name == "client.authentication.k8s.io/exec").map(|named| &named.extension);
     add("config", own.last().cloned().unwrap_or(Value::Null));
     Value::Object(told)
 }

@@ -72,7 +72,9 @@ impl Plugin {
             ("client.authentication.k8s.io/v1" | "client.authentication.k8s.io/v1beta1", Some(mode)) => mode.clone(),
             ("client.authentication.k8s.io/v1beta1", None) => ExecInteractiveMode::IfAvailable,
             ("client.authentication.k8s.io/v1", None) => {
-                return Err("has a credential plugin (exec) without an interactiveMode: IfAvailable, Never or Always".into());
+                return Err(
+                    "has a credential plugin (exec) without an interactiveMode: IfAvailable, Never or Always".into()
+                );
             }
             (other, _) => {
                 return Err(format!(
@@ -99,7 +101,8 @@ impl Plugin {
 
     /// Runs it, its words going to our stderr. `limit` in place of the usual deadline.
     pub(super) async fn run(&self, limit: Option<Duration>) -> Result<Given, Failed> {
-        let fail = |cause: String| Failed { cause: format!("the credential plugin {:?} {cause}", self.command), hint: None };
+        let fail =
+            |cause: String| Failed { cause: format!("the credential plugin {:?} {cause}", self.command), hint: None };
         let terminal = std::io::stdin().is_terminal();
         let interactive = match self.mode {
             ExecInteractiveMode::Never => false,

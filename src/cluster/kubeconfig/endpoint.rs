@@ -30,20 +30,16 @@ pub(super) fn overridden(endpoint: &mut Endpoint, flags: &ConnectionFlags) {
     }
 }
 
-/// `certificate`: does the user sign in with one? Then a server without a scheme is https.
-///
 /// # Errors
 /// What is wrong with the entry.
-pub(super) fn config(endpoint: &Endpoint, certificate: bool) -> Result<Config, String> {
+pub(super) fn config(endpoint: &Endpoint) -> Result<Config, String> {
     let (data, file) = (filled(&endpoint.certificate_authority_data), filled(&endpoint.certificate_authority));
     let authority = match (data, file) {
         // client-go says that the data would win, and refuses.
         (Some(_), Some(_)) => {
             return Err("has both a certificate-authority and certificate-authority-data".to_string());
         }
-        (Some(data), None) => {
-            Some(from_base64(&data).map_err(|cause| format!("certificate-authority-data {cause}"))?)
-        }
+        (Some(data), None) => Some(from_base64(&data).map_err(|cause| format!("certificate-authority-data {cause}"))?),
         (None, Some(path)) => {
             Some(fs::read(&path).map_err(|error| format!("cannot read certificate-authority {path}: {error}"))?)
         }
@@ -59,8 +55,7 @@ pub(super) fn config(endpoint: &Endpoint, certificate: bool) -> Result<Config, S
         None => None,
     };
     let server = filled(&endpoint.server).ok_or("names no server")?;
-    let tls = roots.is_some() || insecure || certificate;
-    let mut config = Config::new(server_uri(&server, tls)?);
+    let mut config = Config::new(server_uri(&server)?);
     config.root_cert = roots;
     config.accept_invalid_certs = insecure;
     config.tls_server_name = filled(&endpoint.tls_server_name);
@@ -70,9 +65,9 @@ pub(super) fn config(endpoint: &Endpoint, certificate: bool) -> Result<Config, S
     Ok(config)
 }
 
-/// A server as kubectl reads it (client-go's `DefaultServerURL`): without a scheme it is https if anything about
-/// TLS is configured, http otherwise.
-fn server_uri(server: &str, tls: bool) -> Result<Uri, String> {
+/// A server as kubectl reads it: without a scheme it is http, and gets no credentials, even where certificate
+/// authorities are named (client-go asks for the scheme before it looks at them).
+fn server_uri(server: &str) -> Result<Uri, String> {
     let server = server.trim();
     let text = match server.split_once("://") {
         Some((scheme, _)) if scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https") => {
@@ -85,7 +80,7 @@ fn server_uri(server: &str, tls: bool) -> Result<Uri, String> {
             if server.trim_end_matches('/').contains('/') {
                 return Err("its server must be a URL or host:port".to_string());
             }
-            format!("{}://{server}", if tls { "https" } else { "http" })
+            format!("http://{server}")
         }
     };
     // Query and fragment mean nothing here; client-go drops them too.

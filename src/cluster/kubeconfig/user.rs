@@ -136,7 +136,9 @@ fn impersonation(fields: &Map<String, Value>) -> Result<(), String> {
         _ => false,
     };
     match !some("as") && ["as-uid", "as-groups", "as-user-extra"].into_iter().any(some) {
-        true => Err("acts with a uid, groups or extras (as-uid, as-group, as-user-extra) but as nobody (as)".to_string()),
+        true => {
+            Err("acts with a uid, groups or extras (as-uid, as-group, as-user-extra) but as nobody (as)".to_string())
+        }
         false => Ok(()),
     }
 }
@@ -178,4 +180,3 @@ fn credential(
         (None, None) => (Credential::None, None),
     })
 }
-
