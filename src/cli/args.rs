@@ -476,7 +476,7 @@ fn moment(text: &str) -> Result<Moment, String> {
     }
 }
 
-/// Go's spelling, as kubectl takes it: `90s`, `1m30s`, `2h`, `500ms`, or bare seconds.
+/// Go's spelling, as kubectl takes it: `90s`, `1m30s`, `1.5h`, `500ms`, or bare seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is not a duration: write 90s, 5m or 1h30m");
     if let Ok(seconds) = text.parse::<u32>() {
@@ -485,19 +485,25 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     let mut rest = text;
     let mut total = Duration::ZERO;
     while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).filter(|n| *n > 0).ok_or_else(wrong)?;
-        let (number, tail) = rest.split_at(digits);
-        let unit = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
+        let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.').filter(|n| *n > 0).ok_or_else(wrong)?;
+        let (number, tail) = rest.split_at(number);
+        let unit = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit);
-        let number: u32 = number.parse().map_err(|_| wrong())?;
-        let one = match unit {
-            "ms" => Duration::from_millis(1),
-            "s" => Duration::from_secs(1),
-            "m" => Duration::from_secs(60),
-            "h" => Duration::from_secs(3600),
+        let nanoseconds: u64 = match unit {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
             _ => return Err(wrong()),
         };
-        total = one.checked_mul(number).and_then(|d| total.checked_add(d)).ok_or_else(wrong)?;
+        let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+        let one = Duration::from_nanos(nanoseconds);
+        let whole: u32 = if whole.is_empty() && !part.is_empty() { 0 } else { whole.parse().map_err(|_| wrong())? };
+        let part: f64 = if part.is_empty() { 0.0 } else { format!("0.{part}").parse().map_err(|_| wrong())? };
+        let add = one.checked_mul(whole).and_then(|d| d.checked_add(one.mul_f64(part))).ok_or_else(wrong)?;
+        total = total.checked_add(add).ok_or_else(wrong)?;
         rest = tail;
     }
     if text.is_empty() { Err(wrong()) } else { Ok(total) }

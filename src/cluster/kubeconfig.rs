@@ -192,9 +192,10 @@ fn filled(text: &Option<String>) -> Option<String> {
     text.clone().filter(|text| !text.is_empty())
 }
 
-/// Decodes base64 with any white space in it: kubectl accepts line breaks, and editors make them.
+/// Decodes base64 with line breaks in it, as Go does: editors and tools make them. Any other white space is an error
+/// there, too.
 fn from_base64(data: &str) -> Result<Vec<u8>, String> {
-    let data: String = data.split_ascii_whitespace().collect();
+    let data: String = data.split(['\r', '\n']).collect();
     STANDARD.decode(data).map_err(|_| "is not base64".to_string())
 }
 
@@ -266,9 +267,11 @@ impl Choice {
             None => return Err(unknown("cluster", &cluster, merged.clusters.iter().map(|c| &c.name).collect())),
         };
         let user = filled(&flags.user).or(filled(&context.user)).unwrap_or_default();
+        let signed = flags.client_certificate.is_some() || flags.token.as_ref().is_some_and(|t| !t.0.is_empty());
         let auth = match merged.auth_infos.iter().find(|named| named.name == user) {
             Some(named) => named.auth_info.clone().unwrap_or_default(),
-            None if user.is_empty() => AuthInfo::default(),
+            // Nothing of the entry is needed, unless --user names what is not there.
+            None if user.is_empty() || signed && filled(&flags.user).is_none() => AuthInfo::default(),
             None => return Err(unknown("user", &user, merged.auth_infos.iter().map(|u| &u.name).collect())),
         };
         let context = context_name.unwrap_or_default();
@@ -356,10 +359,9 @@ fn told(server: &str, config: &Config, endpoint: &Endpoint) -> Value {
     add("certificate-authority-data", authority.map(|pem| STANDARD.encode(pem)).into());
     add("proxy-url", filled(&endpoint.proxy_url).into());
     add("disable-compression", config.disable_compression.into());
-    let extensions = endpoint.extensions.iter().flatten();
-    let own =
-        extensions.filter(|named| named.name == "client.authentication.k8s.io/exec").map(|named| &named.extension);
-    add("config", own.last().cloned().unwrap_or(Value::Null));
+    let mut extensions = endpoint.extensions.iter().flatten();
+    let own = extensions.find(|named| named.name == "client.authentication.k8s.io/exec");
+    told.insert("config".to_string(), own.map_or(Value::Null, |named| named.extension.clone()));
     Value::Object(told)
 }
 

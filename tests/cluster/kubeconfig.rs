@@ -170,23 +170,27 @@ fn a_server_is_read_as_kubectl_reads_it() {
 }
 
 #[test]
-fn base64_may_contain_white_space() {
+fn base64_may_contain_line_breaks() {
     let certificate = "-----BEGIN CERTIFICATE-----\nAQIDBA==\n-----END CERTIFICATE-----";
     let mut data = STANDARD.encode(certificate);
-    data.insert_str(10, "\n    ");
+    data.insert_str(10, "\r\n");
     data.push('\n');
-    let cluster = format!("server: 'https://x', certificate-authority-data: \"{}\"", data.replace('\n', "\\n"));
+    let cluster = format!(
+        "server: 'https://x', certificate-authority-data: \"{}\"",
+        data.replace('\r', "\\r").replace('\n', "\\n")
+    );
     let connection = load(&one(&cluster, ""), &flags()).unwrap();
     assert_eq!(connection.config.root_cert, Some(vec![vec![1, 2, 3, 4]]));
 
-    let key = STANDARD.encode("key").replace('a', "a\\n ");
-    let user = format!("client-certificate-data: \"{key}\", client-key-data: \" {key}\"");
+    let key = STANDARD.encode("key").replace('a', "a\\n");
+    let user = format!("client-certificate-data: \"{key}\", client-key-data: \"\\n{key}\"");
     let connection = load(&one("server: 'https://x'", &user), &flags()).unwrap();
     let data = connection.config.auth_info.client_certificate_data.unwrap();
     assert_eq!(STANDARD.decode(data).unwrap(), b"key\n");
     for (cluster, user) in [
         ("server: 'https://x', certificate-authority-data: '%%%'", ""),
         ("server: 'https://x', certificate-authority-data: 'AAAA'", ""),
+        ("server: 'https://x', certificate-authority-data: 'AA AA'", ""),
         ("server: 'https://x'", "client-certificate-data: 'AAAA'"),
         ("server: 'https://x'", "client-certificate-data: '%%', client-key-data: 'AAAA'"),
         ("server: 'https://x', certificate-authority: /does/not/exist", ""),

@@ -1,5 +1,6 @@
 //! Tests of the harness itself, and of the API facts the product rests on.
 
+mod connection;
 mod contents;
 mod evidence;
 mod facts;

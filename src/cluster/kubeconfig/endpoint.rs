@@ -110,7 +110,8 @@ fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let mut rest = &*text;
     while let Some((_, after)) = rest.split_once(BEGIN) {
         let (body, after) = after.split_once(END).ok_or("holds a certificate that does not end")?;
-        found.push(from_base64(body).map_err(|_| "holds a certificate that is not PEM")?);
+        let body: String = body.split_ascii_whitespace().collect();
+        found.push(from_base64(&body).map_err(|_| "holds a certificate that is not PEM")?);
         rest = after;
     }
     match found.is_empty() {
