@@ -41,6 +41,20 @@ pub fn words(failure: &Failure) -> (String, Option<String>) {
             Some(format!("it was looked for in namespace {namespace}; -n names another"))
         }
         Failure::Several { .. } | Failure::Ambiguous { .. } => Some("name one as TYPE/NAME".into()),
+        Failure::Read(ReadError::Unreachable { cause, .. }) if cause.contains("CaUsedAsEndEntity") => {
+            Some("the server shows the certificate of a CA itself; it needs one that the CA has signed".into())
+        }
+        Failure::Read(ReadError::Unreachable { cause, .. }) if cause.contains("invalid peer certificate") => Some(
+            "--certificate-authority names the CA of the server, --tls-server-name a name in its certificate".into(),
+        ),
+        Failure::Read(ReadError::Api { code: 401, .. }) => {
+            Some("the server does not take these credentials: sign in again, or name another --user".into())
+        }
+        Failure::Read(ReadError::Api { code: 400, message, .. })
+            if message.contains("HTTP request to an HTTPS server") =>
+        {
+            Some("a server without a scheme is reached without TLS, as by kubectl: write https:// before it".into())
+        }
         Failure::Read(ReadError::Unreachable { .. }) => {
             Some("is the cluster up, and is this the right --context?".into())
         }

@@ -163,7 +163,7 @@ impl Cluster {
     /// Sees to it that requests can be signed; the number of what they are signed with.
     async fn sign_in(&self) -> Result<u64, Broken> {
         match &self.keys {
-            Some(keys) => keys.ready().await.map_err(Broken::NoCredentials),
+            Some(keys) => keys.ready(self.patience.sign_in).await.map_err(Broken::NoCredentials),
             None => Ok(0),
         }
     }
@@ -172,7 +172,7 @@ impl Cluster {
     async fn refused(&self, key: u64, status: u16) -> Result<bool, Broken> {
         let Some(keys) = &self.keys else { return Ok(false) };
         if status == 401 {
-            return keys.renewed(key).await.map_err(Broken::NoCredentials);
+            return keys.renewed(key, self.patience.sign_in).await.map_err(Broken::NoCredentials);
         }
         keys.accepted();
         Ok(false)

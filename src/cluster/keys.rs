@@ -47,8 +47,6 @@ struct Turn {
 
 pub(super) struct Keys {
     connection: Connection,
-    /// In place of a plugin's usual deadline.
-    limit: Option<Duration>,
     now: Lock<Option<Arc<Key>>>,
     /// Held while a credential is made, so that parallel requests make one.
     turn: Mutex<Turn>,
@@ -59,7 +57,7 @@ impl Keys {
     /// request.
     pub(super) fn new(connection: &Connection) -> Result<Keys, ConnectError> {
         let turn = Mutex::new(Turn { made: 0, doubtful: false, failed: None });
-        let keys = Keys { connection: connection.clone(), limit: None, now: Lock::default(), turn };
+        let keys = Keys { connection: connection.clone(), now: Lock::default(), turn };
         if connection.plugin.is_none() {
             let header = header(&connection.credential);
             let header =
@@ -84,8 +82,8 @@ impl Keys {
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(key));
     }
 
-    /// Sees to it that there is a credential, and returns its number.
-    pub(super) async fn ready(&self) -> Result<u64, Failed> {
+    /// Sees to it that there is a credential, and returns its number. `limit` in place of a plugin's usual deadline.
+    pub(super) async fn ready(&self, limit: Option<Duration>) -> Result<u64, Failed> {
         if let Some(key) = self.key().filter(|key| self.holds(key)) {
             return Ok(key.number);
         }
@@ -94,7 +92,7 @@ impl Keys {
         if let Some(key) = self.key().filter(|key| self.holds(key)) {
             return Ok(key.number);
         }
-        self.make(&mut turn).await
+        self.make(&mut turn, limit).await
     }
 
     fn holds(&self, key: &Key) -> bool {
@@ -105,7 +103,7 @@ impl Keys {
     }
 
     /// The server refused the credential of that number (401). Is there another one now? Once, until one is accepted.
-    pub(super) async fn renewed(&self, number: u64) -> Result<bool, Failed> {
+    pub(super) async fn renewed(&self, number: u64, limit: Option<Duration>) -> Result<bool, Failed> {
         if self.connection.plugin.is_none() && !matches!(self.connection.credential, Credential::File { .. }) {
             return Ok(false);
         }
@@ -113,11 +111,12 @@ impl Keys {
         if self.key().is_some_and(|key| key.number != number) {
             return Ok(true);
         }
-        if turn.doubtful {
+        // To read a file once more costs nothing.
+        if turn.doubtful && self.connection.plugin.is_some() {
             return Ok(false);
         }
         turn.doubtful = true;
-        Ok(self.make(&mut turn).await? != number)
+        Ok(self.make(&mut turn, limit).await? != number)
     }
 
     /// The server took a credential.
@@ -128,12 +127,12 @@ impl Keys {
         }
     }
 
-    async fn make(&self, turn: &mut Turn) -> Result<u64, Failed> {
+    async fn make(&self, turn: &mut Turn, limit: Option<Duration>) -> Result<u64, Failed> {
         if let Some(failed) = &turn.failed {
             return Err(failed.clone());
         }
         let made = match &self.connection.plugin {
-            Some(plugin) => match plugin.run(self.limit).await {
+            Some(plugin) => match plugin.run(limit).await {
                 Ok(given) => self.given(turn.made + 1, given),
                 Err(failed) => Err(failed),
             },

@@ -55,6 +55,8 @@ impl fmt::Display for Notice {
 pub struct Patience {
     /// The deadline of one request, its body included; `None` waits for ever.
     pub request: Option<Duration>,
+    /// That of a credential plugin; `None`: longer where somebody may be signing in.
+    pub sign_in: Option<Duration>,
     /// The pauses before the repetitions of a failed read, unless the server names its own.
     pub pauses: Vec<Duration>,
     /// No repetition starts later than this after the first try.
@@ -65,6 +67,7 @@ impl Default for Patience {
     fn default() -> Self {
         Patience {
             request: Some(Duration::from_secs(30)),
+            sign_in: None,
             pauses: [200, 800, 2000].map(Duration::from_millis).to_vec(),
             all: Duration::from_secs(10),
         }

@@ -17,8 +17,8 @@ use std::process::{Command, Stdio};
 const BINDINGS: Resource = Resource::new("/apis/rbac.authorization.k8s.io/v1", "rolebindings");
 
 /// Who is who: the certificates and tokens of a test, in one directory.
-struct World {
-    namespace: Namespace,
+pub(super) struct World {
+    pub namespace: Namespace,
     directory: tempfile::TempDir,
     port: u16,
     tools: PathBuf,
@@ -39,8 +39,16 @@ token) status='"token":"'$(cat "$dir/token")'"' ;;
 # The first time one that nobody knows.
 late) if [ "$(wc -l <"$RUNS")" = 1 ]; then status='"token":"stale"'; else status='"token":"'$(cat "$dir/token")'"'; fi ;;
 never) status='"token":"stale"' ;;
+brief) status='"token":"'$(cat "$dir/token")'","expirationTimestamp":"'$(date -u -d '+2 seconds' +%Y-%m-%dT%H:%M:%SZ)'"' ;;
 expired) status='"token":"'$(cat "$dir/token")'","expirationTimestamp":"2020-01-01T00:00:00Z"' ;;
 certificate) status='"clientCertificateData":"'$(pem "$dir/alice.crt")'","clientKeyData":"'$(pem "$dir/alice.key")'"' ;;
+late-certificate)
+    pair=alice
+    [ "$(wc -l <"$RUNS")" != 1 ] || pair=stranger
+    status='"clientCertificateData":"'$(pem "$dir/$pair.crt")'","clientKeyData":"'$(pem "$dir/$pair.key")'"'
+    ;;
+hang) echo $$ >"$RUNS.pid"; exec sleep 600 ;;
+ask) printf 'Password: ' >&2; read -r word; [ "$word" = open ] && status='"token":"'$(cat "$dir/token")'"' ;;
 half) status='"clientCertificateData":"'$(pem "$dir/alice.crt")'"' ;;
 nothing) status='' ;;
 junk) echo hello; exit 0 ;;
@@ -51,7 +59,7 @@ printf '{"apiVersion":"%s","kind":"ExecCredential","status":{%s}}\n' "$version" 
 "#;
 
 impl World {
-    fn new(prefix: &str) -> World {
+    pub fn new(prefix: &str) -> World {
         let plane = ControlPlane::main();
         let namespace = plane.namespace(prefix);
         let directory = tempfile::tempdir().expect("a directory");
@@ -63,6 +71,7 @@ impl World {
         }
         certificate(&pki.join("ca.crt"), &pki.join("ca.key"), &here("alice"), "/O=team/CN=alice");
         authority(&here("other-ca"));
+        certificate(&here("other-ca.crt"), &here("other-ca.key"), &here("stranger"), "/O=team/CN=stranger");
         for account in ["token", "other"] {
             namespace.all(SERVICE_ACCOUNTS).create(&json!({"metadata": {"name": account}})).ok();
             let token = namespace.at(SERVICE_ACCOUNTS, account).sub("token").create(&json!({"spec": {}})).ok();
@@ -80,12 +89,12 @@ impl World {
         World { tools: PathBuf::from(note("tools")), namespace, directory, port }
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
     /// The text with `{server}` and the like filled in.
-    fn filled(&self, text: &str, row: usize) -> String {
+    pub fn filled(&self, text: &str, row: usize) -> String {
         let read = |name: &str| fs::read(self.file(name)).expect("a file");
         let base64 = |name: &str| STANDARD.encode(read(name));
         let mut out = text.to_string();
@@ -107,7 +116,7 @@ impl World {
         out
     }
 
-    fn runs(&self, row: usize) -> PathBuf {
+    pub fn runs(&self, row: usize) -> PathBuf {
         self.file(&format!("runs-{row}"))
     }
 }
@@ -159,16 +168,25 @@ struct Row {
 }
 
 const ADMIN: &str = "client-certificate: admin.crt, client-key: admin.key";
-const SERVER: &str = "server: '{server}', certificate-authority: ca.crt";
+pub(super) const SERVER: &str = "server: '{server}', certificate-authority: ca.crt";
+
+/// A kubeconfig with one context, whose cluster and user have these fields.
+pub(super) fn one(cluster: &str, user: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts:\n- {{name: c, context: {{cluster: k, user: u}}}}\n\
+         clusters:\n- {{name: k, cluster: {{{cluster}}}}}\nusers:\n- {{name: u, user: {{{user}}}}}\n"
+    )
+}
+
+/// The same whose user signs in through the plugin that does this, with these fields beside it.
+pub(super) fn with_plugin(does: &str, more: &str) -> String {
+    let env = "env: [{name: RUNS, value: '{runs}'}]";
+    one(SERVER, &format!("exec: {{command: ./plugin.sh, args: [{does}], {env}, {more}}}"))
+}
 
 impl Row {
-    /// A kubeconfig with one context, whose cluster and user have these fields.
     fn new(about: &'static str, cluster: &str, user: &str) -> Row {
-        let file = format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts:\n- {{name: c, context: {{cluster: k, user: u}}}}\n\
-             clusters:\n- {{name: k, cluster: {{{cluster}}}}}\nusers:\n- {{name: u, user: {{{user}}}}}\n"
-        );
-        Row::file(about, &file)
+        Row::file(about, &one(cluster, user))
     }
 
     fn file(about: &'static str, kubeconfig: &str) -> Row {
@@ -191,11 +209,8 @@ impl Row {
         Row { flags: flags.to_vec(), ..Row::new(about, SERVER, ADMIN) }
     }
 
-    /// A plugin that does this, with these fields beside it.
     fn plugin(about: &'static str, does: &str, more: &str) -> Row {
-        let exec =
-            format!("exec: {{command: ./plugin.sh, args: [{does}], env: [{{name: RUNS, value: '{{runs}}'}}], {more}}}");
-        Row { runs: 1, ..Row::new(about, SERVER, &exec) }
+        Row { runs: 1, ..Row::file(about, &with_plugin(does, more)) }
     }
 
     /// In a Pod, with the account `token`.
@@ -450,8 +465,7 @@ fn kubeconfigs_lead_where_kubectl_goes() {
     play(&world, &rows);
 }
 
-/// Without this a flag could be taken in and mean something else than kubectl's, such as another user
-/// (C95).
+/// Without this a flag could be taken in and mean something else than kubectl's, such as another user.
 #[test]
 fn flags_lead_where_kubectl_goes() {
     let world = World::new("flags");

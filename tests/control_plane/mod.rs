@@ -2,6 +2,7 @@
 
 mod connection;
 mod contents;
+mod credentials;
 mod evidence;
 mod facts;
 mod fields;
