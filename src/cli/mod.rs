@@ -21,6 +21,7 @@ mod yaml;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -49,7 +50,8 @@ use crate::run::{self, Failure, Phase};
 
 /// Parses the command line, runs the verb, prints, and returns the exit code.
 pub fn main() -> u8 {
-    let cli = match options::parse() {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let cli = match options::parse(&words) {
         Ok(cli) => cli,
         Err(error) => {
             // clap's own: help and version go to stdout with 0, usage errors to stderr with 2.

@@ -1,5 +1,6 @@
 //! kubectl's connection flags: accepted by every verb, before and after it, and listed by `options`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -161,10 +162,31 @@ pub fn command() -> Command {
 
 /// # Errors
 /// What is wrong with the command line, or the help that was asked for.
-pub fn parse() -> Result<Cli, clap::Error> {
+pub fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
     let mut command = command();
-    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
-    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    let matches = command.try_get_matches_from_mut(words)?;
+    let mut cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    // Of a flag before and after the verb clap keeps the latter alone: one group less is another person.
+    let wrong = |_| clap::Error::new(clap::error::ErrorKind::InvalidValue).with_cmd(&command);
+    cli.connection.as_group = repeated(words, "--as-group");
+    let extra = repeated(words, "--as-user-extra");
+    cli.connection.as_user_extra =
+        extra.iter().map(|pair| key_and_value(pair)).collect::<Result<_, _>>().map_err(wrong)?;
+    Ok(cli)
+}
+
+/// The values of a flag in a command line that was understood, wherever they stand.
+fn repeated(words: &[OsString], flag: &str) -> Vec<String> {
+    let mut words = words.iter().map(|word| word.to_string_lossy()).take_while(|word| word != "--");
+    let mut values = Vec::new();
+    while let Some(word) = words.next() {
+        match word.strip_prefix(flag) {
+            Some("") => values.extend(words.next().map(|value| value.into_owned())),
+            Some(rest) => values.extend(rest.strip_prefix('=').map(str::to_string)),
+            None => {}
+        }
+    }
+    values
 }
 
 /// What `options` prints, in the manner of `kubectl options`.

@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::cluster::connect::ConnectError;
 use crate::cluster::keys::Keys;
@@ -81,6 +81,8 @@ type Listener = Box<dyn Fn(Notice) + Send + Sync>;
 struct Line {
     requests: AtomicU64,
     warned: Mutex<BTreeSet<String>>,
+    /// The last note about a repetition, and when that was.
+    retried: Mutex<Option<(Notice, Instant)>>,
     listener: Mutex<Option<Listener>>,
     failed: Mutex<Vec<String>>,
 }
@@ -157,6 +159,18 @@ impl Cluster {
     }
 
     fn tell(&self, notice: Notice) {
+        // Reads that run side by side meet the same: once is enough.
+        if let Notice::Retry { call, cause, wait } = &notice {
+            let mut last = self.line.retried.lock().unwrap_or_else(PoisonError::into_inner);
+            let beside = last.as_ref().is_some_and(|(said, at)| {
+                matches!(said, Notice::Retry { call: c, cause: a, wait: w } if c != call && a == cause && w == wait)
+                    && at.elapsed() < Duration::from_secs(1)
+            });
+            if beside {
+                return;
+            }
+            *last = Some((notice.clone(), Instant::now()));
+        }
         if let Some(listener) = &*self.line.listener.lock().unwrap_or_else(PoisonError::into_inner) {
             listener(notice);
         }

@@ -3,6 +3,7 @@
 mod contents;
 mod observe;
 mod offline;
+mod options;
 mod output;
 mod owners;
 mod revisions;
