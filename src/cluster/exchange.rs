@@ -269,8 +269,7 @@ impl Cluster {
 
     fn hear_warnings(&self, headers: &HeaderMap) {
         for value in headers.get_all(header::WARNING) {
-            let Ok(value) = value.to_str() else { continue };
-            for text in warning_texts(value) {
+            for text in warning_texts(&String::from_utf8_lossy(value.as_bytes())) {
                 let new = self.line.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone());
                 if new {
                     self.tell(Notice::Warning(text));

@@ -1,7 +1,7 @@
 //! kubectl's connection flags: where they are listed, and how they come back in the commands that we print.
 
 use crate::support::product::{command, root, run};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
@@ -113,4 +113,22 @@ fn a_request_timeout_is_kept() {
     let ran = run(&["status", "deploy/web", "--server", &server, "--request-timeout=700ms"]).expect(1);
     assert!(ran.stderr.contains("no complete answer within 700ms"), "{ran:?}");
     assert!(began.elapsed() < Duration::from_secs(5), "and it is not asked again");
+}
+
+/// Otherwise what the server warns of would be lost, or drown the rest.
+#[test]
+fn warnings_of_the_server_are_said_once_each() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let server = format!("http://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 4096]);
+            let body = r#"{"kind":"Status","status":"Failure","reason":"NotFound","code":404,"message":"not found"}"#;
+            let head = "HTTP/1.1 404 Not Found\r\nconnection: close\r\nwarning: 299 - \"old \u{202e}ü\"";
+            let _ = write!(stream, "{head}, 299 - \"new\"\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        }
+    });
+    let ran = run(&["status", "web", "--server", &server]).expect(1);
+    let warnings: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("Warning: ")).collect();
+    assert_eq!(warnings, ["Warning: old \\u{202e}ü", "Warning: new"], "{ran:?}");
 }

@@ -94,6 +94,26 @@ async fn a_server_that_accepts_and_never_answers_is_given_up() {
     }
 }
 
+/// Otherwise an answer that never ends could be waited for for ever: the deadline is that of the whole body.
+#[tokio::test]
+async fn a_body_that_comes_byte_by_byte_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n");
+            while stream.write_all(b" ").is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    });
+    let begin = Instant::now();
+    let error = cluster(&address).await.list(Resource::Pods, "shop", Select::All).await.unwrap_err();
+    assert!(matches!(error, ReadError::Timeout { .. }), "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(5));
+}
+
 #[tokio::test]
 async fn a_connection_that_ends_before_or_in_the_answer_leaves_a_write_in_doubt() {
     for start in ["", "HTTP/1.1 201 Created\r\ncontent-length: 100\r\n\r\n{\"kind\":"] {

@@ -479,7 +479,7 @@ fn flags_lead_where_kubectl_goes() {
          users:\n- {name: u, user: {client-certificate: admin.crt, client-key: admin.key}}\n- {name: t, user: {token: '{token}'}}\n";
     let named = |about, flags: &[&'static str]| Row::file(about, two).and(flags);
     fs::write(world.file("config-file"), world.filled(&format!("{two}"), 0)).expect("written");
-    let extra = ["--as=bob", "--as-user-extra=team=x", "--as-user-extra", "team=y=z", "--as-user-extra=a.b/c d%=1"];
+    let extra = ["--as=bob", "--as-user-extra=team=x", "--as-user-extra", "team=y=z", "--as-user-extra=a.b/C d%é=1"];
     let rows = [
         named("--context", &["--context", "d"]).succeeds_as(ACCOUNT),
         named("--context that is gone", &["--context=x"]),
@@ -547,6 +547,8 @@ fn flags_lead_where_kubectl_goes() {
         Row::flags("--client-certificate", &alice).succeeds_as("alice"),
         Row::flags("--client-certificate with a key of somebody else", &alice[..1]),
         Row::flags("--as", &["--as=bob"]).succeeds_as("bob"),
+        Row::flags("--as somebody beyond ASCII", &["--as=Jürgen", "--as-group=system:authenticated", "--as-group=ü"])
+            .succeeds_as("Jürgen"),
         Row::flags("--as a service account", &["--as", "system:serviceaccount:{ns}:other"]).succeeds_as(OTHER),
         Row::flags("--as-group", &["--as=bob", "--as-group=system:authenticated", "--as-group", "team"])
             .succeeds_as("bob"),
