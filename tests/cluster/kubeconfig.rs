@@ -428,7 +428,7 @@ fn nothing_secret_goes_to_a_server_without_tls() {
 fn a_plugin_is_checked_as_kubectl_does() {
     let v1 = "apiVersion: client.authentication.k8s.io/v1, command: aws";
     for (exec, words) in [
-        (format!("{v1}"), "without an interactiveMode"),
+        (v1.to_string(), "without an interactiveMode"),
         ("command: aws, interactiveMode: Never".to_string(), "without an apiVersion"),
         (format!("{}, interactiveMode: Never", v1.replace("command: aws", "command: ''")), "without a command"),
         (format!("{}, interactiveMode: Never", v1.replace("/v1", "/v1alpha1")), "v1alpha1"),

@@ -478,7 +478,7 @@ fn flags_lead_where_kubectl_goes() {
          - {name: lost, cluster: {server: 'https://127.0.0.1:1', certificate-authority: ca.crt}}\n\
          users:\n- {name: u, user: {client-certificate: admin.crt, client-key: admin.key}}\n- {name: t, user: {token: '{token}'}}\n";
     let named = |about, flags: &[&'static str]| Row::file(about, two).and(flags);
-    fs::write(world.file("config-file"), world.filled(&format!("{two}"), 0)).expect("written");
+    fs::write(world.file("config-file"), world.filled(two, 0)).expect("written");
     let extra = ["--as=bob", "--as-user-extra=team=x", "--as-user-extra", "team=y=z", "--as-user-extra=a.b/C d%é=1"];
     let rows = [
         named("--context", &["--context", "d"]).succeeds_as(ACCOUNT),
