@@ -741,3 +741,22 @@ fn a_pod_is_its_service_account() {
     ];
     play(&world, &rows);
 }
+
+/// Without this `--request-timeout` in a Pod would lead to `localhost:8080`, as in kubectl, which takes any such flag for a
+/// kubeconfig; should kubectl be mended, the rows belong into the table.
+#[test]
+fn in_a_pod_flags_work_that_kubectl_trips_over() {
+    let world = World::new("tripping");
+    let kubectl = world.tools.join("kubectl");
+    for (at, flag) in ["--request-timeout=30s", "--as=system:serviceaccount:{ns}:token"].into_iter().enumerate() {
+        let row = Row::pod(flag, "", &[flag]);
+        let theirs = run(&world, at, &row, &kubectl, &["get", "deployments.v1.apps", "-o", "name"], true);
+        assert!(theirs.code == 1 && theirs.stderr.contains("localhost:8080"), "{theirs:?}");
+        let ours = run(&world, at, &row, Path::new(BINARY), &["history"], true);
+        // It has got there: there is nothing to see, or a right is missing.
+        assert!(
+            ours.stderr.contains("no workload in namespace") || ours.stderr.contains("cannot impersonate"),
+            "{ours:?}"
+        );
+    }
+}
