@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, Args, Command, CommandFactory, FromArgMatches};
 
-use crate::cli::args::{Cli, duration};
+use crate::cli::args::{Cli, Printing, duration};
 use crate::cluster::kubeconfig::{ConnectionFlags, Token};
 
 /// Accepted before and after the verb; kept out of each verb's help, as kubectl does.
@@ -192,13 +192,13 @@ fn repeated(words: &[OsString], flag: &str) -> Vec<String> {
 /// What `options` prints, in the manner of `kubectl options`.
 pub fn list() -> String {
     let mut text = "The following options can be passed to any command:\n".to_string();
-    for flag in Connection::augment_args(Command::new("")).get_arguments() {
+    for flag in Printing::augment_args(Connection::augment_args(Command::new(""))).get_arguments() {
         let Some(long) = flag.get_long() else { continue };
         let short = flag.get_short().map(|short| format!("-{short}, ")).unwrap_or_default();
         let value = match flag.get_value_names() {
             // A switch may be given alone.
             Some([name]) if flag.is_require_equals_set() => format!("[={name}]"),
-            Some([name]) => format!("={name}"),
+            Some([name]) if flag.get_action().takes_values() => format!("={name}"),
             _ => String::new(),
         };
         let help = flag.get_help().map(ToString::to_string).unwrap_or_default();

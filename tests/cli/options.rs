@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-const FLAGS: [&str; 18] = [
+const FLAGS: [&str; 20] = [
     "--as=",
     "--as-group=",
     "--as-uid=",
@@ -24,6 +24,8 @@ const FLAGS: [&str; 18] = [
     "--tls-server-name=",
     "--token=",
     "--user=",
+    "--color=",
+    "--no-headers:",
 ];
 
 /// Otherwise nobody would find the flags, or each verb's help would be full of them.
