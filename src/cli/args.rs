@@ -22,6 +22,7 @@ use crate::core::until::Until;
 #[command(
     name = "kubectl-saferollback",
     bin_name = "kubectl saferollback",
+    version = concat!("v", env!("CARGO_PKG_VERSION")),
     disable_help_subcommand = true,
     arg_required_else_help = true,
     max_term_width = 100

@@ -86,6 +86,7 @@ fn a_missing_kubeconfig_and_context_are_named() {
 fn version_and_help_go_to_stdout() {
     let version = product::run(&["version"]).expect(0);
     assert_eq!(version.stdout, format!("kubectl-saferollback v{}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(product::run(&["--version"]).expect(0).stdout, version.stdout);
     let help = product::run(&["--help"]).expect(0);
     assert!(help.stdout.contains("kubectl saferollback history TYPE/NAME"), "{}", help.stdout);
     assert!(help.stdout.lines().count() <= 40, "the help fits a screen");

@@ -8,6 +8,7 @@ mod facts;
 mod fields;
 mod harness;
 mod incident;
+mod krew;
 mod latency;
 mod numbers;
 mod observe;
