@@ -4,8 +4,9 @@
 //! the next line. The lines up to the next command are its output, stdout and stderr as a terminal shows them. A last
 //! line `[exit N]` is the exit code; without it the code is 0. `$ echo $?` shows the code of the command before it.
 //!
-//! The built binary stands in for `cargo run -q --` and `kubectl saferollback`. Commands that start a cluster, install
-//! or run all tests are only looked at: what they start must exist and be executable, and no output may be shown.
+//! The built binary stands in for `cargo run -q --`. Commands that start a cluster or need one, install or run all tests
+//! are only looked at: a program of the repository must exist and be executable, and no output may be shown.
+//! tests/stranger runs those.
 //!
 //! With `SAFEROLLBACK_UPDATE_README=1` the outputs are written into the README instead.
 
@@ -77,14 +78,14 @@ fn exit_line(line: &str) -> Option<i32> {
 
 /// What is not run here: it starts a cluster, installs, or would run these tests within these tests.
 fn only_looked_at(command: &str) -> bool {
-    let own = ["tests/run", "tests/control_plane/", "tests/node/", "tests/lab/", "tests/incident/"];
-    own.iter().any(|start| command.starts_with(start))
-        || ["cargo install ", "cargo test"].iter().any(|s| command.starts_with(s))
+    let own = ["tests/run", "tests/control_plane/", "tests/node/", "tests/lab/", "tests/incident/", "krew/"];
+    let others = ["cargo install ", "cargo test", "apt-get ", "kubectl ", ". "];
+    own.iter().chain(&others).any(|start| command.starts_with(start))
 }
 
 fn exists(command: &str) -> Result<(), String> {
     let program = command.split_whitespace().next().unwrap_or_default();
-    if program == "cargo" {
+    if ["cargo", "apt-get", "kubectl", "."].contains(&program) {
         return Ok(());
     }
     let file = root().join(program);
@@ -95,7 +96,7 @@ fn exists(command: &str) -> Result<(), String> {
 /// Output and exit code, both streams together as a terminal shows them.
 fn run(example: &str) -> (String, i32) {
     let quoted = format!("'{BINARY}'");
-    let script = example.replace("cargo run -q --", &quoted).replace("kubectl saferollback", &quoted);
+    let script = example.replace("cargo run -q --", &quoted);
     // A group, so that the streams of every command in it go together.
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{{ {script}\n}} 2>&1")]).current_dir(root()).stdin(Stdio::null()).env_clear();
