@@ -249,3 +249,17 @@ fn commands_that_are_not_run_must_exist() {
     assert!(exists("tests/nothing").is_err());
     assert!(exists("tests/main.rs").is_err(), "not executable");
 }
+
+/// Otherwise tests/stranger, which nothing runs by itself, could run other commands than the README's, or none.
+#[test]
+fn the_stranger_runs_the_readmes_commands() {
+    let listed = Command::new(root().join("tests/stranger")).arg("--list").output().expect("bash runs");
+    let listed = String::from_utf8(listed.stdout).expect("UTF-8");
+    let page = fs::read_to_string(root().join("README.md")).expect("README.md");
+    let start = page.find("## Install\n").expect("the section");
+    let end = page.find("## The verbs\n").expect("the section after");
+    let wanted = examples(&page[start..end]).expect("README.md");
+    let wanted: String = wanted.iter().map(|e| format!("{}\t{}\n", e.code, e.command)).collect();
+    assert_eq!(listed, wanted);
+    assert!(listed.contains("krew install") && listed.contains("--verify=replace"), "{listed}");
+}
