@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::cli::completion::Completion;
 use crate::cli::output::Output;
 use crate::cluster::kubeconfig::ConnectionFlags;
 use crate::core::observation::Probe;
@@ -142,7 +143,11 @@ pub enum Verb {
     /// Print the Role that a verb needs, and what is lost without each rule
     #[command(after_help = "Examples:\n  kubectl saferollback rbac --for undo -n shop | kubectl apply -f -")]
     Rbac(Rbac),
+    /// Completion by TAB: install it for kubectl, or print a shell's script
+    #[command(subcommand)]
+    Completion(Completion),
     /// Print the version
+    #[command(after_help = "Examples:\n  kubectl saferollback version")]
     Version,
 }
 

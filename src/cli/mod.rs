@@ -2,6 +2,8 @@
 
 mod args;
 mod check;
+mod complete;
+mod completion;
 mod contents;
 mod diff;
 mod error;
@@ -23,7 +25,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use jiff::Timestamp;
 
 use crate::cli::args::{Cli, Connection, Verb};
@@ -46,8 +48,21 @@ use crate::run::several::Outcomes;
 use crate::run::undo::{Asked, DryRun, OnFailure, Request};
 use crate::run::{self, Failure, Phase};
 
+/// All verbs and flags: what the reference pages are made of.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
 /// Parses the command line, runs the verb, prints, and returns the exit code.
 pub fn main() -> u8 {
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    // Before clap: these words are no command line of ours yet, and may hold anything.
+    if complete::is_called(words.first()) {
+        return complete::answer(words.get(1..).unwrap_or_default());
+    }
+    if words.get(1).is_some_and(|word| word == "__complete") {
+        return complete::answer(words.get(2..).unwrap_or_default());
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -88,6 +103,7 @@ fn notice(notice: Notice) {
 
 async fn verb(cli: &Cli) -> Result<u8, Failure> {
     match &cli.verb {
+        Verb::Completion(args) => completion::verb(args),
         Verb::Version => {
             ui::out(&format!("kubectl-saferollback v{}\n", env!("CARGO_PKG_VERSION")));
             Ok(0)

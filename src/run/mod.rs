@@ -1,6 +1,7 @@
 //! One file a verb, read top to bottom in stage order.
 
 pub mod check;
+pub mod complete;
 pub mod contents;
 pub mod diff;
 pub mod history;

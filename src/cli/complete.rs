@@ -1,0 +1,462 @@
+//! What can come next on a command line that is being typed: the answer to TAB.
+//!
+//! kubectl runs `kubectl_complete-saferollback` with the words behind the plugin's name, as they were typed; the last one,
+//! maybe empty, is the one to complete. It takes nothing out of them, `-n shop` included; what stands before the plugin's
+//! name it refuses to complete at all. One candidate a line goes to stdout, with its description behind a tab, and
+//! `:N` at last, with cobra's bits. Nothing goes to stderr, which would land in the middle of the line, nobody is asked
+//! anything, and nothing is written.
+//!
+//! The commands and flags are walked here rather than by clap_complete's engine: that one is marked unstable, does not
+//! speak this protocol, and would leave the lookups to us all the same.
+//!
+//! What it may mislead in: only what is known after a second is said.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::{Arg, ArgAction, Command, CommandFactory, Parser};
+use jiff::Timestamp;
+
+use crate::cli::args::Cli;
+use crate::cli::screen::{age, escape};
+use crate::cli::ui;
+use crate::cluster::kubeconfig::{ConnectionFlags, Environment, Names};
+use crate::core::workload::{self, Kind, Target};
+use crate::run;
+use crate::run::complete::{Found, Lookup};
+
+/// Nobody waits longer for a TAB.
+const DEADLINE: Duration = Duration::from_secs(1);
+
+/// Cobra's bits.
+const NO_SPACE: u8 = 2;
+const NO_FILES: u8 = 4;
+const KEEP_ORDER: u8 = 32;
+
+/// Prints the answer for these words. There is no failure: what is not known is not said.
+pub fn answer(words: &[String]) -> u8 {
+    let began = Instant::now();
+    let mut command = Cli::command();
+    // Hands the connection's flags on to each verb.
+    command.build();
+    let line = Line::read(&command, words);
+    let wish = line.wish();
+    let mut candidates = wish.known;
+    let found = look_up(&line, wish.lookups, began);
+    if let Some(spelling) = &wish.spelling {
+        candidates.extend(found.iter().flat_map(|one| spelling.candidates(one)));
+    }
+    let a_word = matches!(line.last, Last::Word);
+    let again = |word: &String| a_word && line.words.contains(word);
+    candidates.retain(|c| c.word.starts_with(line.typed) && !again(&c.word) && escape(&c.word) == c.word);
+    let numbers = found.iter().any(|one| matches!(one, Found::Revision { .. }));
+    if wish.spelling.is_some() {
+        sort(&mut candidates, numbers);
+    }
+    // Nothing may follow, or it is not known yet.
+    if candidates.is_empty() && line.typed.is_empty() && a_word {
+        candidates = line.flags();
+    }
+    ui::out(&text(&candidates, wish.files, numbers));
+    0
+}
+
+fn text(candidates: &[Candidate], files: bool, numbers: bool) -> String {
+    let mut text = String::new();
+    for candidate in candidates {
+        text.push_str(&candidate.word);
+        if let Some(about) = candidate.about.lines().next().filter(|about| !about.is_empty()) {
+            text.push('\t');
+            text.push_str(&escape(about));
+        }
+        text.push('\n');
+    }
+    let goes_on = !candidates.is_empty() && candidates.iter().all(|c| c.word.ends_with(['=', '/']));
+    let bits = [(goes_on, NO_SPACE), (!files, NO_FILES), (numbers, KEEP_ORDER)];
+    let sum: u8 = bits.into_iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum();
+    text + &format!(":{sum}\n")
+}
+
+/// Names by the alphabet, revisions by number with the newest first; each once.
+fn sort(candidates: &mut Vec<Candidate>, numbers: bool) {
+    match numbers {
+        true => candidates.sort_by_key(|c| std::cmp::Reverse(c.word.parse::<u64>().unwrap_or(0))),
+        false => candidates.sort_by(|a, b| a.word.cmp(&b.word)),
+    }
+    candidates.dedup_by(|a, b| a.word == b.word);
+}
+
+/// A word that may stand there.
+#[derive(Clone, Debug)]
+struct Candidate {
+    word: String,
+    about: String,
+}
+
+impl Candidate {
+    fn new(word: impl Into<String>, about: impl Into<String>) -> Candidate {
+        Candidate { word: word.into(), about: about.into() }
+    }
+}
+
+/// What is wanted for the last word.
+#[derive(Default)]
+struct Wish {
+    known: Vec<Candidate>,
+    lookups: Vec<Lookup>,
+    /// How what is found is to be written. None: nothing is looked for.
+    spelling: Option<Spelling>,
+    /// May the shell offer names of files?
+    files: bool,
+}
+
+/// What stands before a name, as often as there are ways to write it.
+#[derive(Clone, Debug, Default)]
+struct Spelling {
+    workload: Vec<String>,
+    config_map: Vec<String>,
+}
+
+impl Spelling {
+    fn candidates(&self, found: &Found) -> Vec<Candidate> {
+        let all = |prefixes: &[String], name: &str, about: &str| {
+            prefixes.iter().map(|prefix| Candidate::new(format!("{prefix}{name}"), about)).collect()
+        };
+        match found {
+            Found::Namespace(name) => vec![Candidate::new(name, "")],
+            Found::Workload { name, revision } => match revision {
+                Some(revision) => all(&self.workload, name, &format!("Deployment, revision {revision}")),
+                None => all(&self.workload, name, "Deployment"),
+            },
+            Found::ConfigMap(name) => all(&self.config_map, name, "ConfigMap"),
+            Found::Reference(name) => vec![Candidate::new(format!("{name}="), "ConfigMap")],
+            Found::Revision { number, current, first_started, at, images } => {
+                let mut about = vec![format!("{} old", age(*first_started, *at))];
+                if *current {
+                    about.insert(0, "current".to_string());
+                }
+                about.extend(images.iter().map(|image| image.rsplit('/').next().unwrap_or(image).to_string()));
+                vec![Candidate::new(number.to_string(), about.join(", "))]
+            }
+        }
+    }
+}
+
+/// Where the last word stands.
+enum Last<'a> {
+    /// It is a value of this option.
+    Value(&'a Arg),
+    Flag,
+    Word,
+}
+
+/// A command line as far as it is typed.
+struct Line<'a> {
+    /// The verb, or all of them where none is typed yet.
+    command: &'a Command,
+    /// `snapshot create`
+    verb: String,
+    given: Vec<(&'a Arg, Option<String>)>,
+    /// All that is neither a verb nor a flag.
+    words: Vec<String>,
+    last: Last<'a>,
+    /// What of it is there already; of `--flag=value` the value.
+    typed: &'a str,
+}
+
+impl<'a> Line<'a> {
+    fn read(command: &'a Command, words: &'a [String]) -> Line<'a> {
+        let (typed, before) = words.split_last().map_or(("", words), |(last, before)| (last.as_str(), before));
+        let mut line =
+            Line { command, verb: String::new(), given: Vec::new(), words: Vec::new(), last: Last::Word, typed };
+        // An option that waits for its value.
+        let mut waits: Option<&Arg> = None;
+        let mut no_more_flags = false;
+        for word in before {
+            if let Some(arg) = waits.take() {
+                line.given.push((arg, Some(word.clone())));
+            } else if no_more_flags || word == "-" || !word.starts_with('-') {
+                match line.command.find_subcommand(word).filter(|_| line.words.is_empty() && !no_more_flags) {
+                    Some(verb) => {
+                        line.verb = format!("{} {}", line.verb, verb.get_name()).trim().to_string();
+                        line.command = verb;
+                    }
+                    None => line.words.push(word.clone()),
+                }
+            } else if word == "--" {
+                no_more_flags = true;
+            } else {
+                waits = line.flag(word);
+            }
+        }
+        if let Some(arg) = waits {
+            line.last = Last::Value(arg);
+        } else if typed.starts_with('-') && !no_more_flags {
+            line.last = match typed.split_once('=').and_then(|(name, value)| Some((named(line.command, name)?, value)))
+            {
+                Some((arg, value)) => {
+                    line.typed = value;
+                    Last::Value(arg)
+                }
+                None => Last::Flag,
+            };
+        }
+        line
+    }
+
+    /// Notes `--flag`, `--flag=value`, `-f`, `-fvalue` and `-abf`; the flag that is still to get its value.
+    fn flag(&mut self, word: &str) -> Option<&'a Arg> {
+        if word.starts_with("--") {
+            let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+            let arg = named(self.command, name)?;
+            if value.is_none() && takes_next(arg) {
+                return Some(arg);
+            }
+            self.given.push((arg, value.map(str::to_string)));
+            return None;
+        }
+        let mut rest = word.trim_start_matches('-');
+        while let Some(short) = rest.chars().next() {
+            rest = &rest[short.len_utf8()..];
+            let arg = self.command.get_arguments().find(|arg| arg.get_short() == Some(short))?;
+            if arg.get_action().takes_values() {
+                if rest.is_empty() && takes_next(arg) {
+                    return Some(arg);
+                }
+                self.given.push((arg, Some(rest.trim_start_matches('=').to_string())));
+                return None;
+            }
+            self.given.push((arg, None));
+        }
+        None
+    }
+
+    fn wish(&self) -> Wish {
+        match self.last {
+            Last::Value(arg) => self.value(arg),
+            Last::Flag => Wish { known: self.flags(), ..Wish::default() },
+            Last::Word if self.words.is_empty() && self.command.has_subcommands() => {
+                let verbs = self.command.get_subcommands().filter(|verb| !verb.is_hide_set());
+                Wish {
+                    known: verbs.map(|v| Candidate::new(v.get_name(), about(v.get_about()))).collect(),
+                    ..Wish::default()
+                }
+            }
+            Last::Word => self.word(),
+        }
+    }
+
+    fn value(&self, arg: &Arg) -> Wish {
+        let values: Vec<Candidate> = arg
+            .get_possible_values()
+            .iter()
+            .filter(|value| !value.is_hide_set())
+            .map(|value| Candidate::new(value.get_name(), about(value.get_help())))
+            .collect();
+        if !values.is_empty() {
+            return Wish { known: values, ..Wish::default() };
+        }
+        let from_config = |pick: &dyn Fn(Names) -> Vec<Candidate>| {
+            let names = Names::load(&self.connection(), &Environment::of_process());
+            let known = names.map_or_else(|_| Vec::new(), pick);
+            Wish { known, spelling: Some(Spelling::default()), ..Wish::default() }
+        };
+        let plain = |names: Vec<String>| names.into_iter().map(|name| Candidate::new(name, "")).collect();
+        let live = |lookup| Wish { lookups: vec![lookup], spelling: Some(Spelling::default()), ..Wish::default() };
+        match (arg.get_long().unwrap_or_default(), self.verb.as_str()) {
+            ("namespace", _) => {
+                let known = from_config(&|names| plain(names.namespaces.into_iter().collect()));
+                Wish { lookups: vec![Lookup::Namespaces], ..known }
+            }
+            ("context", _) => from_config(&|names| {
+                names.contexts.into_iter().map(|(name, cluster)| Candidate::new(name, cluster)).collect()
+            }),
+            ("cluster", _) => from_config(&|names| plain(names.clusters)),
+            ("user", _) => from_config(&|names| plain(names.users)),
+            ("revision" | "to-revision", _) | ("from" | "to", "diff") => match self.target() {
+                Ok(target) => live(Lookup::Revisions(target)),
+                Err(_) => Wish::default(),
+            },
+            // Behind the name comes a file, or what only a run can find.
+            ("use", _) if !self.typed.contains('=') => match self.target() {
+                Ok(target) => live(Lookup::References(target)),
+                Err(_) => Wish::default(),
+            },
+            _ => {
+                let names = arg.get_value_names().unwrap_or_default().iter().flat_map(|name| name.split(['|', '=']));
+                Wish { files: names.into_iter().any(|name| name == "FILE" || name == "DIR"), ..Wish::default() }
+            }
+        }
+    }
+
+    /// A word that is neither a verb nor a flag.
+    fn word(&self) -> Wish {
+        let Some(arg) = self.command.get_positionals().next() else { return Wish::default() };
+        let config_maps = match self.verb.as_str() {
+            "restore" => true,
+            "history" => !self.typed.is_empty() || !self.words.is_empty(),
+            _ => false,
+        };
+        let workloads = arg.get_value_names().is_some_and(|names| names.iter().any(|name| *name == "TYPE/NAME"));
+        let many = arg.get_action().takes_values() && arg.get_num_args().is_some_and(|range| range.max_values() > 2);
+        let mut wish = Wish::default();
+        let mut spelling = Spelling::default();
+        match self.words.as_slice() {
+            // TYPE NAME
+            [kind, rest @ ..] if (rest.is_empty() || many) && !kind.contains('/') => {
+                if workloads && kind_of(kind) == Some(Kind::Deployment) {
+                    spelling.workload.push(String::new());
+                } else if config_maps && rest.is_empty() && is_config_map(kind) {
+                    spelling.config_map.push(String::new());
+                } else if workloads && many {
+                    spelling.workload = workload_spellings(self.typed);
+                }
+            }
+            [] => {
+                if workloads {
+                    spelling.workload = workload_spellings(self.typed);
+                }
+                if config_maps {
+                    spelling.config_map = config_map_spellings(self.typed);
+                }
+            }
+            _ if workloads && many => spelling.workload = workload_spellings(self.typed),
+            _ => {}
+        }
+        if !spelling.workload.is_empty() {
+            wish.lookups.push(Lookup::Workloads);
+        }
+        if !spelling.config_map.is_empty() {
+            wish.lookups.push(Lookup::ConfigMaps);
+        }
+        wish.spelling = Some(spelling);
+        wish
+    }
+
+    fn flags(&self) -> Vec<Candidate> {
+        let mut flags = Vec::new();
+        for arg in self.command.get_arguments().filter(|arg| !arg.is_positional() && !arg.is_hide_set()) {
+            let again = matches!(arg.get_action(), ArgAction::Append | ArgAction::Count);
+            if !again && self.given.iter().any(|(given, _)| given.get_id() == arg.get_id()) {
+                continue;
+            }
+            let help = about(arg.get_help());
+            if let Some(long) = arg.get_long() {
+                flags.push(Candidate::new(format!("--{long}"), &help));
+                // Only this spelling takes a value.
+                if arg.is_require_equals_set() {
+                    let values = arg.get_possible_values();
+                    let values = values.iter().filter(|value| !value.is_hide_set());
+                    flags.extend(values.map(|v| Candidate::new(format!("--{long}={}", v.get_name()), &help)));
+                }
+            }
+            // Offered only where it stands there already: then it gets its blank.
+            if let Some(short) = arg.get_short().filter(|short| self.typed == format!("-{short}")) {
+                flags.push(Candidate::new(format!("-{short}"), &help));
+            }
+        }
+        flags
+    }
+
+    /// The one workload that is named; `None` stands for the only one.
+    fn target(&self) -> Result<Option<Target>, workload::TargetError> {
+        Target::parse(&self.words)
+    }
+
+    /// The flags of the connection, read as a run would read them. What does not hold together is as if it were not there.
+    fn connection(&self) -> ConnectionFlags {
+        let mut words = vec!["kubectl-saferollback".to_string(), "version".to_string()];
+        for (arg, value) in self.given.iter().filter(|(arg, _)| arg.is_global_set()) {
+            let long = arg.get_long().unwrap_or_default();
+            words.push(value.as_ref().map_or_else(|| format!("--{long}"), |value| format!("--{long}={value}")));
+        }
+        Cli::try_parse_from(words).map(|cli| cli.connection.flags()).unwrap_or_default()
+    }
+
+    fn from_file(&self) -> Vec<PathBuf> {
+        let given = self.given.iter().filter(|(arg, _)| arg.get_long() == Some("from-file"));
+        given.filter_map(|(_, value)| value.as_ref().map(PathBuf::from)).collect()
+    }
+}
+
+/// The option with this name, as `--name` or `-n`.
+fn named<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
+    command.get_arguments().find(|arg| match name.strip_prefix("--") {
+        Some(long) => arg.get_long() == Some(long),
+        None => arg.get_short().is_some_and(|short| name == format!("-{short}")),
+    })
+}
+
+/// Is the next word its value?
+fn takes_next(arg: &Arg) -> bool {
+    arg.get_action().takes_values() && !arg.is_require_equals_set()
+}
+
+fn about(text: Option<&clap::builder::StyledStr>) -> String {
+    text.map(ToString::to_string).unwrap_or_default()
+}
+
+fn kind_of(word: &str) -> Option<Kind> {
+    Target::parse(&[word.to_string(), "x".to_string()]).ok().flatten()?.kind
+}
+
+fn is_config_map(word: &str) -> bool {
+    matches!(workload::config_map(&[word.to_string(), "x".to_string()]), Ok(Some(_)))
+}
+
+/// `web`, and `deployment/web` where that is begun.
+fn workload_spellings(typed: &str) -> Vec<String> {
+    match typed.split_once('/') {
+        Some((kind, _)) if kind_of(kind) == Some(Kind::Deployment) => vec![format!("{kind}/")],
+        Some(_) => Vec::new(),
+        None if !typed.is_empty() && "deployment".starts_with(typed) => vec![String::new(), "deployment/".to_string()],
+        None => vec![String::new()],
+    }
+}
+
+fn config_map_spellings(typed: &str) -> Vec<String> {
+    match typed.split_once('/') {
+        Some((kind, _)) if is_config_map(kind) => vec![format!("{kind}/")],
+        None if typed == "cm" => vec!["cm/".to_string()],
+        None if "configmap".starts_with(typed) => vec!["configmap/".to_string()],
+        _ => Vec::new(),
+    }
+}
+
+/// What is found until the deadline. The thread that looks is left to itself then, and ends with the process: a name
+/// service or a disk that does not answer cannot hold the shell up.
+fn look_up(line: &Line, lookups: Vec<Lookup>, began: Instant) -> Vec<Found> {
+    let from_file = line.from_file();
+    let mut all = Vec::new();
+    // What is piped in is for the command, which has not been run yet.
+    if lookups.is_empty() || from_file.iter().any(|file| file.as_os_str() == "-") {
+        return all;
+    }
+    let flags = line.connection();
+    let (send, found) = channel();
+    if thread::Builder::new().spawn(move || look(&flags, &from_file, &lookups, &send)).is_err() {
+        return all;
+    }
+    while let Ok(one) = found.recv_timeout(DEADLINE.saturating_sub(began.elapsed())) {
+        all.push(one);
+    }
+    all
+}
+
+fn look(flags: &ConnectionFlags, from_file: &[PathBuf], lookups: &[Lookup], send: &Sender<Found>) {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    runtime.block_on(async {
+        let Ok(scene) = run::scene(flags, from_file, |_| {}).await else { return };
+        // Nobody listens any more once the deadline has passed.
+        let found = |one| drop(send.send(one));
+        run::complete::look_up(&scene, lookups, Timestamp::now(), &found).await;
+    });
+}
+
+/// Is it run under kubectl's name for the completer of a plugin, by a link or as a copy?
+pub fn is_called(program: Option<&String>) -> bool {
+    let name = program.map(PathBuf::from).and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    name.is_some_and(|name| name.starts_with("kubectl_complete-"))
+}
