@@ -303,18 +303,8 @@ impl<'a> Line<'a> {
         let many = arg.get_action().takes_values() && arg.get_num_args().is_some_and(|range| range.max_values() > 2);
         let mut wish = Wish::default();
         let mut spelling = Spelling::default();
-        match self.words.as_slice() {
-            // TYPE NAME
-            [kind, rest @ ..] if (rest.is_empty() || many) && !kind.contains('/') => {
-                if workloads && kind_of(kind) == Some(Kind::Deployment) {
-                    spelling.workload.push(String::new());
-                } else if config_maps && rest.is_empty() && is_config_map(kind) {
-                    spelling.config_map.push(String::new());
-                } else if workloads && many {
-                    spelling.workload = workload_spellings(self.typed);
-                }
-            }
-            [] => {
+        match self.words.split_first() {
+            None => {
                 if workloads {
                     spelling.workload = workload_spellings(self.typed);
                 }
@@ -322,8 +312,15 @@ impl<'a> Line<'a> {
                     spelling.config_map = config_map_spellings(self.typed);
                 }
             }
-            _ if workloads && many => spelling.workload = workload_spellings(self.typed),
-            _ => {}
+            // TYPE NAME, or TYPE NAME NAME
+            Some((kind, rest)) if rest.is_empty() || many => match kind_of(kind) {
+                Some(Kind::Deployment) if workloads => spelling.workload.push(String::new()),
+                Some(_) => {}
+                None if config_maps && is_config_map(kind) => spelling.config_map.push(String::new()),
+                None if many => spelling.workload = workload_spellings(self.typed),
+                None => {}
+            },
+            Some(_) => {}
         }
         if !spelling.workload.is_empty() {
             wish.lookups.push(Lookup::Workloads);
