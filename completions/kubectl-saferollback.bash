@@ -1,4 +1,4 @@
-# bash completion for kubectl-saferollback; works in bash 3.2, and needs no package.
+# bash completion for kubectl-saferollback; it needs no package of functions.
 # "kubectl saferollback" is completed by kubectl: see kubectl saferollback completion install.
 
 _kubectl_saferollback() {

@@ -1,7 +1,9 @@
 //! Tests of the harness itself, and of the API facts the product rests on.
 
+mod complete;
 mod contents;
 mod evidence;
+mod examples;
 mod facts;
 mod fields;
 mod harness;
