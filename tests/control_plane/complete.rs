@@ -214,7 +214,7 @@ fn shell(installed: &Installed, shell: &Shell) -> Terminal {
     terminal
 }
 
-/// Types a line and a TAB; the line that stands there then.
+/// Types a line, a TAB and an x; the line that stands there then.
 fn completed(terminal: &mut Terminal, typed: &str, waits: &str) -> String {
     terminal.seen.clear();
     terminal.keys(typed);
@@ -224,7 +224,7 @@ fn completed(terminal: &mut Terminal, typed: &str, waits: &str) -> String {
     terminal.until_silent();
     // To the begin of the line, where a printf makes it a harmless command: its words, in braces.
     terminal.seen.clear();
-    terminal.keys("\u{1}printf '{%s}' \r");
+    terminal.keys("x\u{1}printf '{%s}' \r");
     terminal.until("{kubectl");
     terminal.until_silent();
     let end = terminal.seen.rfind('}').expect("a brace");
@@ -244,12 +244,13 @@ fn tab_works_in(one: &Shell) {
             let stands = completed(&mut terminal, &format!("{command} {typed}"), waits);
             assert_eq!(stands, format!("{words}{then}"), "{} {command} {typed}", one.name);
         };
-        line("und", "undo", "{undo}");
-        line("undo w", "web", "{undo}{web}");
-        line("undo deploy/w", "deploy/web", "{undo}{deploy/web}");
-        line("undo web --dry-run=cl", "client", "{undo}{web}{--dry-run=client}");
-        line("undo web --use se", "settings=", "{undo}{web}{--use}{settings=}");
-        line("undo --from-file fi", "file.yaml", "{undo}{--from-file}{file.yaml}");
+        line("und", "undo", "{undo}{x}");
+        line("undo w", "web", "{undo}{web}{x}");
+        line("undo deploy/w", "deploy/web", "{undo}{deploy/web}{x}");
+        line("undo web --dry-run=cl", "client", "{undo}{web}{--dry-run=client}{x}");
+        // No blank here: a file or a digest follows.
+        line("undo web --use se", "settings=", "{undo}{web}{--use}{settings=x}");
+        line("undo --from-file fi", "file.yaml", "{undo}{--from-file}{file.yaml}{x}");
         // Several: they are listed, with what tells them apart.
         terminal.seen.clear();
         terminal.keys(&format!("{command} undo web --to-revision "));
