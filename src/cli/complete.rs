@@ -16,12 +16,12 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::{Arg, ArgAction, Command, CommandFactory, Parser};
+use clap::{Arg, ArgAction, Command, FromArgMatches};
 use jiff::Timestamp;
 
 use crate::cli::args::Cli;
 use crate::cli::screen::{age, escape};
-use crate::cli::ui;
+use crate::cli::{command, ui};
 use crate::cluster::kubeconfig::{ConnectionFlags, Environment, Names};
 use crate::core::workload::{self, Kind, Target};
 use crate::run;
@@ -29,6 +29,8 @@ use crate::run::complete::{Found, Lookup};
 
 /// Nobody waits longer for a TAB.
 const DEADLINE: Duration = Duration::from_secs(1);
+/// So much earlier the reads are given up, so that a program which was started for them is ended too.
+const EARLIER: Duration = Duration::from_millis(50);
 
 /// Cobra's bits.
 const NO_SPACE: u8 = 2;
@@ -38,7 +40,7 @@ const KEEP_ORDER: u8 = 32;
 /// Prints the answer for these words. There is no failure: what is not known is not said.
 pub fn answer(words: &[String]) -> u8 {
     let began = Instant::now();
-    let mut command = Cli::command();
+    let mut command = command();
     // Hands the connection's flags on to each verb.
     command.build();
     let line = Line::read(&command, words);
@@ -334,7 +336,9 @@ impl<'a> Line<'a> {
 
     fn flags(&self) -> Vec<Candidate> {
         let mut flags = Vec::new();
-        for arg in self.command.get_arguments().filter(|arg| !arg.is_positional() && !arg.is_hide_set()) {
+        // What a verb's help leaves out since every verb takes it is there for who begins to type it.
+        let shown = |arg: &&Arg| !arg.is_hide_set() || (arg.is_global_set() && !self.typed.is_empty());
+        for arg in self.command.get_arguments().filter(|arg| !arg.is_positional()).filter(shown) {
             let again = matches!(arg.get_action(), ArgAction::Append | ArgAction::Count);
             if !again && self.given.iter().any(|(given, _)| given.get_id() == arg.get_id()) {
                 continue;
@@ -365,14 +369,19 @@ impl<'a> Line<'a> {
     /// The flags of the connection, read as a run would read them. What does not hold together is as if it were not there.
     fn connection(&self) -> ConnectionFlags {
         let mut words = vec!["kubectl-saferollback".to_string(), "version".to_string()];
-        for (arg, value) in self.given.iter().filter(|(arg, _)| arg.is_global_set()) {
+        for (i, (arg, value)) in self.given.iter().enumerate().filter(|(_, (arg, _))| arg.is_global_set()) {
+            let later = self.given.iter().skip(i + 1).any(|(other, _)| other.get_id() == arg.get_id());
+            if later && !matches!(arg.get_action(), ArgAction::Append) {
+                continue;
+            }
             let long = arg.get_long().unwrap_or_default();
             words.push(value.as_ref().map_or_else(|| format!("--{long}"), |value| format!("--{long}={value}")));
         }
-        Cli::try_parse_from(words).map(|cli| cli.connection.flags()).unwrap_or_default()
+        let read = command().try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches));
+        read.map(|cli| cli.connection.flags()).unwrap_or_default()
     }
 
-    fn from_file(&self) -> Vec<PathBuf> {
+    fn files(&self) -> Vec<PathBuf> {
         let given = self.given.iter().filter(|(arg, _)| arg.get_long() == Some("from-file"));
         given.filter_map(|(_, value)| value.as_ref().map(PathBuf::from)).collect()
     }
@@ -425,7 +434,7 @@ fn config_map_spellings(typed: &str) -> Vec<String> {
 /// What is found until the deadline. The thread that looks is left to itself then, and ends with the process: a name
 /// service or a disk that does not answer cannot hold the shell up.
 fn look_up(line: &Line, lookups: Vec<Lookup>, began: Instant) -> Vec<Found> {
-    let from_file = line.from_file();
+    let from_file = line.files();
     let mut all = Vec::new();
     // What is piped in is for the command, which has not been run yet.
     if lookups.is_empty() || from_file.iter().any(|file| file.as_os_str() == "-") {
@@ -433,7 +442,8 @@ fn look_up(line: &Line, lookups: Vec<Lookup>, began: Instant) -> Vec<Found> {
     }
     let flags = line.connection();
     let (send, found) = channel();
-    if thread::Builder::new().spawn(move || look(&flags, &from_file, &lookups, &send)).is_err() {
+    let left = (DEADLINE - EARLIER).saturating_sub(began.elapsed());
+    if thread::Builder::new().spawn(move || look(&flags, &from_file, &lookups, left, &send)).is_err() {
         return all;
     }
     while let Ok(one) = found.recv_timeout(DEADLINE.saturating_sub(began.elapsed())) {
@@ -442,14 +452,15 @@ fn look_up(line: &Line, lookups: Vec<Lookup>, began: Instant) -> Vec<Found> {
     all
 }
 
-fn look(flags: &ConnectionFlags, from_file: &[PathBuf], lookups: &[Lookup], send: &Sender<Found>) {
+fn look(flags: &ConnectionFlags, from_file: &[PathBuf], lookups: &[Lookup], left: Duration, send: &Sender<Found>) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
-    runtime.block_on(async {
+    let work = async {
         let Ok(scene) = run::scene(flags, from_file, |_| {}).await else { return };
         // Nobody listens any more once the deadline has passed.
         let found = |one| drop(send.send(one));
         run::complete::look_up(&scene, lookups, Timestamp::now(), &found).await;
-    });
+    };
+    let _ = runtime.block_on(async { tokio::time::timeout(left, work).await });
 }
 
 /// Is it run under kubectl's name for the completer of a plugin, by a link or as a copy?

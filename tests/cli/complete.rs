@@ -142,6 +142,11 @@ fn contexts_and_their_namespaces_come_from_the_kubeconfig() {
     let contexts = complete(&format!("--kubeconfig {file} undo web --context "));
     assert_eq!(contexts, "one\tc1\none-shop\tc1\ntwo words\tc2\n:4\n", "control characters are left out");
     assert_eq!(complete(&format!("undo --context=one- --kubeconfig={file} --context=tw")), "two words\tc2\n:4\n");
+    // Wrappers put a flag before a person's: of two the last counts.
+    assert_eq!(
+        complete(&format!("-n x --kubeconfig /none undo -n y --kubeconfig {file} --context=o")),
+        contexts.replace("two words\tc2\n", "")
+    );
     // The server does not answer, but what the file tells is known; of another cluster it would be wrong.
     assert_eq!(complete(&format!("undo --kubeconfig {file} -n ")), "shop\n:4\n");
     let mut other = product::command();
