@@ -5,7 +5,7 @@ use crate::support::client::{CONFIGMAPS, DEPLOYMENTS};
 use crate::support::control_plane::{ControlPlane, Namespace};
 use crate::support::incident;
 use crate::support::product::{self, BINARY, Ran, root};
-use crate::support::proxy::{Act, Proxy};
+use crate::support::proxy::{Act, Passing, Proxy};
 use crate::support::terminal::Terminal;
 use serde_json::json;
 use std::ffi::OsString;
@@ -167,6 +167,12 @@ fn a_slow_server_yields_what_is_known_after_a_second() {
     assert!(asked(&all, &["undo", ""]).contains("--to-revision\t"), "the flags need no server");
     assert!(asked(&all, &["und"]).starts_with("undo\t"));
     assert_eq!(asked(&some, &["history", "c"]), "cart\tDeployment, revision 1\n:4\n", "the names so far");
+    let names_only = |passing: &Passing| passing.accept.contains("PartialObjectMetadataList");
+    let config_maps: Vec<Passing> = some.log().into_iter().filter(|p| p.target.contains("/configmaps")).collect();
+    assert!(
+        !config_maps.is_empty() && config_maps.iter().all(names_only),
+        "no content travels for a name: {config_maps:?}"
+    );
     assert!(all.log().iter().chain(&some.log()).all(|passing| passing.method == "GET"));
 }
 
