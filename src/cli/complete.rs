@@ -346,10 +346,11 @@ impl<'a> Line<'a> {
             let help = about(arg.get_help());
             if let Some(long) = arg.get_long() {
                 flags.push(Candidate::new(format!("--{long}"), &help));
-                // Only this spelling takes a value.
+                // Only this spelling takes a value. Of yes and no nobody needs a list.
                 if arg.is_require_equals_set() {
                     let values = arg.get_possible_values();
-                    let values = values.iter().filter(|value| !value.is_hide_set());
+                    let values =
+                        values.iter().filter(|v| !v.is_hide_set() && !["true", "false"].contains(&v.get_name()));
                     flags.extend(values.map(|v| Candidate::new(format!("--{long}={}", v.get_name()), &help)));
                 }
             }

@@ -1,6 +1,7 @@
 //! The answer to TAB, as far as it needs no cluster: verbs, flags, values, and the objects of a dump.
 
 use crate::support::product::{self, BINARY, Ran};
+use crate::support::terminal::Terminal;
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
@@ -170,16 +171,24 @@ fn a_server_that_never_answers_is_left_after_a_second() {
     assert!(flags.contains("--to-revision") && flags.ends_with(" :4"), "no name is known, but the flags are: {flags}");
 }
 
+/// On a terminal, as kubectl hands it on: all that is printed there.
+fn on_a_terminal(file: &str) -> String {
+    let mut command = product::command();
+    command.env("PATH", "/usr/bin:/bin").args(["__complete", "undo", "--kubeconfig", file, "web", "--to-revision", ""]);
+    let began = Instant::now();
+    let shown = Terminal::start(command, 24, 80).end().expect(0).stderr;
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    shown
+}
+
 /// Otherwise a TAB could open a browser, or ask for a password in the middle of a line.
 #[test]
 fn a_credential_plugin_that_asks_is_not_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let mark = folder.path().join("ran");
     let exec = "{exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Always, command: touch, args: ['MARK']}}";
-    let file = kubeconfig(&folder, "http://127.0.0.1:1", &exec.replace("MARK", &mark.display().to_string()));
-    let began = Instant::now();
-    assert_eq!(words(&format!("undo --kubeconfig {file} web --to-revision ")), ":4");
-    assert!(began.elapsed() < Duration::from_millis(1600));
+    let file = kubeconfig(&folder, "https://127.0.0.1:1", &exec.replace("MARK", &mark.display().to_string()));
+    assert_eq!(on_a_terminal(&file), ":4\r\n");
     assert!(!mark.exists());
 }
 
