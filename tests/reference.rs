@@ -26,7 +26,11 @@ fn markdown() -> String {
 
 fn man() -> BTreeMap<String, String> {
     let folder = tempfile::tempdir().expect("a folder");
-    clap_mangen::generate_to(saferollback::cli::command(), folder.path()).expect("pages");
+    let mut command = saferollback::cli::command();
+    command.build();
+    // What no verb's help repeats stands on the first page.
+    let command = command.mut_args(|arg| if arg.is_global_set() { arg.hide(false) } else { arg });
+    clap_mangen::generate_to(command, folder.path()).expect("pages");
     pages(folder.path())
 }
 

@@ -24,8 +24,7 @@ use crate::cli::screen::{age, escape};
 use crate::cli::{command, ui};
 use crate::cluster::kubeconfig::{ConnectionFlags, Environment, Names};
 use crate::core::workload::{self, Kind, Target};
-use crate::run;
-use crate::run::complete::{Found, Lookup};
+use crate::run::complete::{self, Found, Lookup};
 
 /// Nobody waits longer for a TAB.
 const DEADLINE: Duration = Duration::from_secs(1);
@@ -251,12 +250,7 @@ impl<'a> Line<'a> {
     }
 
     fn value(&self, arg: &Arg) -> Wish {
-        let values: Vec<Candidate> = arg
-            .get_possible_values()
-            .iter()
-            .filter(|value| !value.is_hide_set())
-            .map(|value| Candidate::new(value.get_name(), about(value.get_help())))
-            .collect();
+        let values = values(arg);
         if !values.is_empty() {
             return Wish { known: values, ..Wish::default() };
         }
@@ -287,8 +281,7 @@ impl<'a> Line<'a> {
                 Err(_) => Wish::default(),
             },
             _ => {
-                let names = arg.get_value_names().unwrap_or_default().iter().flat_map(|name| name.split(['|', '=']));
-                Wish { files: names.into_iter().any(|name| name == "FILE" || name == "DIR"), ..Wish::default() }
+                Wish { files: alternatives(arg).any(|name| name.contains("FILE") || name == "DIR"), ..Wish::default() }
             }
         }
     }
@@ -401,6 +394,24 @@ fn takes_next(arg: &Arg) -> bool {
     arg.get_action().takes_values() && !arg.is_require_equals_set()
 }
 
+/// `json|yaml` → `json`, `yaml`.
+fn alternatives(arg: &Arg) -> impl Iterator<Item = &str> {
+    arg.get_value_names().unwrap_or_default().iter().flat_map(|names| names.split('|'))
+}
+
+/// The words that it takes: those that clap knows, or that its help lists in small letters. `jsonpath=…` goes on.
+fn values(arg: &Arg) -> Vec<Candidate> {
+    let known = arg.get_possible_values();
+    let known = known.iter().filter(|value| !value.is_hide_set());
+    let known: Vec<Candidate> = known.map(|v| Candidate::new(v.get_name(), about(v.get_help()))).collect();
+    let listed = || alternatives(arg).map(|name| name.split_inclusive('=').next().unwrap_or_default());
+    let is_word = |name: &str| !name.is_empty() && name.trim_end_matches('=').chars().all(|c| c.is_ascii_lowercase());
+    match known.is_empty() && listed().all(is_word) {
+        true => listed().map(|word| Candidate::new(word, "")).collect(),
+        false => known,
+    }
+}
+
 fn about(text: Option<&clap::builder::StyledStr>) -> String {
     text.map(ToString::to_string).unwrap_or_default()
 }
@@ -455,12 +466,9 @@ fn look_up(line: &Line, lookups: Vec<Lookup>, began: Instant) -> Vec<Found> {
 
 fn look(flags: &ConnectionFlags, from_file: &[PathBuf], lookups: &[Lookup], left: Duration, send: &Sender<Found>) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
-    let work = async {
-        let Ok(scene) = run::scene(flags, from_file, |_| {}).await else { return };
-        // Nobody listens any more once the deadline has passed.
-        let found = |one| drop(send.send(one));
-        run::complete::look_up(&scene, lookups, Timestamp::now(), &found).await;
-    };
+    // Nobody listens any more once the deadline has passed.
+    let found = |one| drop(send.send(one));
+    let work = complete::look_up(flags, from_file, lookups, Timestamp::now(), &found);
     let _ = runtime.block_on(async { tokio::time::timeout(left, work).await });
 }
 

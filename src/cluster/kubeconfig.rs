@@ -43,6 +43,8 @@ pub struct Environment {
     pub service_port: Option<String>,
     /// Where a Pod finds its service account; `None` is the usual place.
     pub service_account: Option<PathBuf>,
+    /// Nobody is to be asked or told anything on the terminal, though there is one: as while a line is being typed.
+    pub unattended: bool,
 }
 
 impl Environment {
@@ -54,6 +56,7 @@ impl Environment {
             service_host: text("KUBERNETES_SERVICE_HOST"),
             service_port: text("KUBERNETES_SERVICE_PORT"),
             service_account: None,
+            unattended: false,
         }
     }
 }

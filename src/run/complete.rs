@@ -3,16 +3,19 @@
 //! Each answer is handed on as it comes, since the asker waits for a second and takes what is there by then. A read that
 //! fails leaves its names out without a word: there is no place for one on a command line that is being typed.
 
+use std::path::PathBuf;
+
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::cluster::kubeconfig::{ConnectionFlags, Environment};
 use crate::cluster::read::{List, ReadError, Resource, Select};
 use crate::core::history::{self, History, REVISION};
 use crate::core::references::{self, Kind};
 use crate::core::workload::Target;
 use crate::run::observe::selector;
-use crate::run::{Failure, Scene, Source};
+use crate::run::{Failure, Scene, Source, scene_in};
 
 /// What can be looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,9 +40,18 @@ pub enum Found {
     Reference(String),
 }
 
-/// All at once; `found` is told of each.
-pub async fn look_up(scene: &Scene, lookups: &[Lookup], now: Timestamp, found: &dyn Fn(Found)) {
-    join_all(lookups.iter().map(|lookup| one(scene, lookup, now, found))).await;
+/// All at once; `found` is told of each. Nobody is asked for credentials.
+pub async fn look_up(
+    flags: &ConnectionFlags,
+    from_file: &[PathBuf],
+    lookups: &[Lookup],
+    now: Timestamp,
+    found: &dyn Fn(Found),
+) {
+    let environment = Environment { unattended: true, ..Environment::of_process() };
+    if let Ok(scene) = scene_in(flags, &environment, from_file, |_| {}).await {
+        join_all(lookups.iter().map(|lookup| one(&scene, lookup, now, found))).await;
+    }
 }
 
 async fn one(scene: &Scene, lookup: &Lookup, now: Timestamp, found: &dyn Fn(Found)) -> Option<()> {

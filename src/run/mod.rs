@@ -137,8 +137,17 @@ pub async fn scene(
     from_file: &[PathBuf],
     on_notice: impl Fn(Notice) + Send + Sync + 'static,
 ) -> Result<Scene, Failure> {
+    scene_in(flags, &Environment::of_process(), from_file, on_notice).await
+}
+
+async fn scene_in(
+    flags: &ConnectionFlags,
+    environment: &Environment,
+    from_file: &[PathBuf],
+    on_notice: impl Fn(Notice) + Send + Sync + 'static,
+) -> Result<Scene, Failure> {
     if from_file.is_empty() {
-        let connection = Connection::load(flags, &Environment::of_process())?;
+        let connection = Connection::load(flags, environment)?;
         let cluster = Cluster::connect(&connection).await?;
         cluster.on_notice(on_notice);
         return Ok(Scene {
