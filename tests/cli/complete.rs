@@ -168,7 +168,7 @@ fn a_server_that_never_answers_is_left_after_a_second() {
         let began = Instant::now();
         assert_eq!(complete(&format!("undo --kubeconfig {file} {line}")), format!("{known}\n"));
         let took = began.elapsed();
-        assert!(took > Duration::from_millis(900) && took < Duration::from_millis(1600), "{line}: {took:?}");
+        assert!(took > Duration::from_millis(900) && took < Duration::from_secs(3), "{line}: {took:?}");
     }
     let flags = words(&format!("undo --kubeconfig {file} "));
     assert!(flags.contains("--to-revision") && flags.ends_with(" :4"), "no name is known, but the flags are: {flags}");
@@ -180,7 +180,7 @@ fn on_a_terminal(file: &str) -> String {
     command.env("PATH", "/usr/bin:/bin").args(["__complete", "undo", "--kubeconfig", file, "web", "--to-revision", ""]);
     let began = Instant::now();
     let shown = Terminal::start(command, 24, 80).end().expect(0).stderr;
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     shown
 }
 
