@@ -2,7 +2,7 @@
 //!
 //! With `SAFEROLLBACK_UPDATE_REFERENCE=1` they are written instead of compared.
 
-use crate::support::product::root;
+use crate::support::product::{self, root};
 use crate::support::verbs::verbs;
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,6 +20,10 @@ fn markdown() -> String {
         let help = verb.term_width(100).render_long_help().to_string();
         let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
         page += &format!("\n## {words}\n\n```text\n{}\n```\n", lines.join("\n").trim_end());
+        if words == "options" {
+            let list = product::run(&["options"]).expect(0).stdout;
+            page += &format!("\nIt prints:\n\n```text\n{}\n```\n", list.trim_end());
+        }
     }
     page
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cli::completion::Completion;
+use crate::cli::options::Connection;
 use crate::cli::output::Output;
-use crate::cluster::kubeconfig::ConnectionFlags;
 use crate::core::observation::Probe;
 use crate::core::rights;
 use crate::core::until::Until;
@@ -37,21 +37,6 @@ pub struct Cli {
 }
 
 /// Accepted before and after the verb.
-#[derive(Args, Debug, Clone, Default)]
-#[command(next_help_heading = "Connection")]
-pub struct Connection {
-    /// The kubeconfig file to use
-    #[arg(long, global = true, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-    /// The kubeconfig context to use
-    #[arg(long, global = true, value_name = "NAME")]
-    pub context: Option<String>,
-    /// The namespace
-    #[arg(short, long, global = true, value_name = "NAME")]
-    pub namespace: Option<String>,
-}
-
-/// Accepted before and after the verb.
 #[derive(Args, Debug, Clone)]
 pub struct Printing {
     /// Colours in tables: where stdout is a terminal and NO_COLOR is not set (auto), always, or never
@@ -67,32 +52,6 @@ pub enum Colour {
     Auto,
     Always,
     Never,
-}
-
-impl Connection {
-    pub fn flags(&self) -> ConnectionFlags {
-        ConnectionFlags {
-            kubeconfig: self.kubeconfig.clone(),
-            context: self.context.clone(),
-            namespace: self.namespace.clone(),
-            ..ConnectionFlags::default()
-        }
-    }
-
-    /// As typed, to be repeated in the commands that we print.
-    pub fn typed(&self) -> Vec<String> {
-        let mut typed = Vec::new();
-        if let Some(namespace) = &self.namespace {
-            typed.extend(["-n".to_string(), namespace.clone()]);
-        }
-        if let Some(context) = &self.context {
-            typed.extend(["--context".to_string(), context.clone()]);
-        }
-        if let Some(file) = &self.kubeconfig {
-            typed.extend(["--kubeconfig".to_string(), file.display().to_string()]);
-        }
-        typed
-    }
 }
 
 #[derive(Subcommand, Debug)]
@@ -146,6 +105,9 @@ pub enum Verb {
     /// Completion by TAB: install it for kubectl, or print a shell's script
     #[command(subcommand)]
     Completion(Completion),
+    /// List the flags that every command takes: which cluster, and as whom
+    #[command(after_help = "Examples:\n  kubectl saferollback options")]
+    Options,
     /// Print the version
     #[command(after_help = "Examples:\n  kubectl saferollback version")]
     Version,
@@ -520,8 +482,8 @@ fn moment(text: &str) -> Result<Moment, String> {
     }
 }
 
-/// Go's spelling, as kubectl takes it: `90s`, `1m30s`, `2h`, `500ms`, or bare seconds.
-fn duration(text: &str) -> Result<Duration, String> {
+/// Go's spelling, as kubectl takes it: `90s`, `1m30s`, `1.5h`, `500ms`, or bare seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is not a duration: write 90s, 5m or 1h30m");
     if let Ok(seconds) = text.parse::<u32>() {
         return Ok(Duration::from_secs(seconds.into()));
@@ -529,19 +491,25 @@ fn duration(text: &str) -> Result<Duration, String> {
     let mut rest = text;
     let mut total = Duration::ZERO;
     while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).filter(|n| *n > 0).ok_or_else(wrong)?;
-        let (number, tail) = rest.split_at(digits);
-        let unit = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
+        let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.').filter(|n| *n > 0).ok_or_else(wrong)?;
+        let (number, tail) = rest.split_at(number);
+        let unit = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit);
-        let number: u32 = number.parse().map_err(|_| wrong())?;
-        let one = match unit {
-            "ms" => Duration::from_millis(1),
-            "s" => Duration::from_secs(1),
-            "m" => Duration::from_secs(60),
-            "h" => Duration::from_secs(3600),
+        let nanoseconds: u64 = match unit {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
             _ => return Err(wrong()),
         };
-        total = one.checked_mul(number).and_then(|d| total.checked_add(d)).ok_or_else(wrong)?;
+        let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+        let one = Duration::from_nanos(nanoseconds);
+        let whole: u32 = if whole.is_empty() && !part.is_empty() { 0 } else { whole.parse().map_err(|_| wrong())? };
+        let part: f64 = if part.is_empty() { 0.0 } else { format!("0.{part}").parse().map_err(|_| wrong())? };
+        let add = one.checked_mul(whole).and_then(|d| d.checked_add(one.mul_f64(part))).ok_or_else(wrong)?;
+        total = total.checked_add(add).ok_or_else(wrong)?;
         rest = tail;
     }
     if text.is_empty() { Err(wrong()) } else { Ok(total) }

@@ -1,5 +1,6 @@
 //! Failures → words and exit codes.
 
+use crate::cluster::kubeconfig::KubeconfigError;
 use crate::cluster::read::ReadError;
 use crate::core::contents::NoSuchVersion;
 use crate::run::Failure;
@@ -40,8 +41,26 @@ pub fn words(failure: &Failure) -> (String, Option<String>) {
             Some(format!("it was looked for in namespace {namespace}; -n names another"))
         }
         Failure::Several { .. } | Failure::Ambiguous { .. } => Some("name one as TYPE/NAME".into()),
+        Failure::Read(ReadError::Unreachable { cause, .. }) if cause.contains("CaUsedAsEndEntity") => {
+            Some("the server shows the certificate of a CA itself; it needs one that the CA has signed".into())
+        }
+        Failure::Read(ReadError::Unreachable { cause, .. }) if cause.contains("invalid peer certificate") => Some(
+            "--certificate-authority names the CA of the server, --tls-server-name a name in its certificate".into(),
+        ),
+        Failure::Read(ReadError::Api { code: 401, .. }) => {
+            Some("the server does not take these credentials: sign in again, or name another --user".into())
+        }
+        Failure::Read(ReadError::Api { code: 400, message, .. })
+            if message.contains("HTTP request to an HTTPS server") =>
+        {
+            Some("a server without a scheme is reached without TLS, as by kubectl: write https:// before it".into())
+        }
         Failure::Read(ReadError::Unreachable { .. }) => {
             Some("is the cluster up, and is this the right --context?".into())
+        }
+        Failure::Read(ReadError::NoCredentials { hint, .. }) => hint.clone(),
+        Failure::Kubeconfig(KubeconfigError::None { .. }) => {
+            Some("--kubeconfig names a file, KUBECONFIG a list of them, --server an API server".into())
         }
         _ => None,
     };

@@ -1,6 +1,7 @@
 //! The screens of `history`.
 
 use crate::cli::screen::{Look, Screen, age, count, listed};
+use crate::cli::undo::quote;
 use crate::core::report::{Document, Evidence, Reference, Revision};
 use crate::core::verdict::Verdict;
 
@@ -124,8 +125,8 @@ fn notes(document: &Document, typed: &[String]) -> String {
                         notes.prose("The earlier content can be read for a few minutes more. Save it, or roll back:");
                         let mut save = command.clone();
                         save.push(format!("snapshot create {asked} --revision {}", revision.number));
-                        save.extend(typed.iter().cloned());
-                        notes.line(&format!("  {}", save.join(" ")));
+                        save.push(quote(typed));
+                        notes.line(&format!("  {}", save.join(" ").trim_end()));
                     }
                     _ => notes.prose("The earlier content is there. Roll back with it:"),
                 }
@@ -136,8 +137,8 @@ fn notes(document: &Document, typed: &[String]) -> String {
                 command.push(format!("history {asked} --revision {}", revision.number));
             }
         }
-        command.extend(typed.iter().cloned());
-        notes.line(&format!("  {}", command.join(" ")));
+        command.push(quote(typed));
+        notes.line(&format!("  {}", command.join(" ").trim_end()));
     } else if let Some((revision, reference)) = fleeting(document) {
         let asked = format!("{}/{}", document.workload.kind.to_lowercase(), document.workload.name);
         notes.prose(&format!(
@@ -146,8 +147,8 @@ fn notes(document: &Document, typed: &[String]) -> String {
             object(reference)
         ));
         let mut command = vec![format!("kubectl saferollback snapshot create {asked} --revision {}", revision.number)];
-        command.extend(typed.iter().cloned());
-        notes.line(&format!("  {}", command.join(" ")));
+        command.push(quote(typed));
+        notes.line(&format!("  {}", command.join(" ").trim_end()));
     }
     notes.into_text()
 }

@@ -10,6 +10,7 @@ mod error;
 mod file;
 mod history;
 mod observe;
+mod options;
 pub mod output;
 mod rbac;
 mod restore;
@@ -22,13 +23,14 @@ mod yaml;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use clap::{CommandFactory, Parser};
 use jiff::Timestamp;
 
-use crate::cli::args::{Cli, Connection, Verb};
+use crate::cli::args::{Cli, Verb};
+use crate::cli::options::Connection;
 use crate::cli::output::Output;
 use crate::cli::screen::escape;
 use crate::cli::ui::{Progress, Speaker};
@@ -50,20 +52,21 @@ use crate::run::{self, Failure, Phase};
 
 /// All verbs and flags: what the reference pages are made of.
 pub fn command() -> clap::Command {
-    Cli::command()
+    options::command()
 }
 
 /// Parses the command line, runs the verb, prints, and returns the exit code.
 pub fn main() -> u8 {
-    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let text: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     // Before clap: these words are no command line of ours yet, and may hold anything.
-    if complete::is_called(words.first()) {
-        return complete::answer(words.get(1..).unwrap_or_default());
+    if complete::is_called(text.first()) {
+        return complete::answer(text.get(1..).unwrap_or_default());
     }
-    if words.get(1).is_some_and(|word| word == "__complete") {
-        return complete::answer(words.get(2..).unwrap_or_default());
+    if text.get(1).is_some_and(|word| word == "__complete") {
+        return complete::answer(text.get(2..).unwrap_or_default());
     }
-    let cli = match Cli::try_parse() {
+    let cli = match options::parse(&words) {
         Ok(cli) => cli,
         Err(error) => {
             // clap's own: help and version go to stdout with 0, usage errors to stderr with 2.
@@ -83,7 +86,9 @@ pub fn main() -> u8 {
             let (words, hint) = error::words(&failure);
             ui::err(&format!("{}\n", escape(&words)));
             if let Some(hint) = hint {
-                ui::err(&format!("hint: {}\n", escape(&hint)));
+                // How to install a credential plugin may take several lines.
+                let lines: Vec<String> = hint.lines().map(escape).collect();
+                ui::err(&format!("hint: {}\n", lines.join("\n")));
             }
             match cli.verb {
                 Verb::Diff(_) => error::exit_code_of_diff(&failure),
@@ -96,7 +101,7 @@ pub fn main() -> u8 {
 fn notice(notice: Notice) {
     let label = match notice {
         Notice::Warning(_) => "Warning",
-        Notice::Retry { .. } => "Note",
+        Notice::Note(_) | Notice::Retry { .. } => "Note",
     };
     ui::err(&format!("{label}: {}\n", escape(&notice.to_string())));
 }
@@ -104,6 +109,10 @@ fn notice(notice: Notice) {
 async fn verb(cli: &Cli) -> Result<u8, Failure> {
     match &cli.verb {
         Verb::Completion(args) => completion::verb(args),
+        Verb::Options => {
+            ui::out(&options::list());
+            Ok(0)
+        }
         Verb::Version => {
             ui::out(&format!("kubectl-saferollback v{}\n", env!("CARGO_PKG_VERSION")));
             Ok(0)

@@ -4,6 +4,7 @@ use crate::cli::args::{self, Cli};
 use crate::cli::history::{headline, verdict};
 use crate::cli::output::Output;
 use crate::cli::screen::{Look, Screen, age, count, escape};
+use crate::cli::undo::quote;
 use crate::cli::{file, interrupted, notice, print, typed, ui, warnings};
 use crate::core::observation::{HeldLine, Observation, PodLine, ProbeLine, ServiceLine};
 use crate::core::report::{Document, Outcome};
@@ -198,8 +199,8 @@ fn notes(document: &Document, observed: &Observation, typed: &[String], timeout:
         notes.line("Look at it:");
         for verb in ["describe", "logs"] {
             let mut command = vec![format!("  kubectl {verb} pod/{}", pod.pod)];
-            command.extend(typed.iter().cloned());
-            notes.line(&command.join(" "));
+            command.push(quote(typed));
+            notes.line(command.join(" ").trim_end());
         }
     }
     notes.into_text()

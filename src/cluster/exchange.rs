@@ -13,6 +13,7 @@ use http::{HeaderMap, Method, Request, header};
 use http_body::Body as _;
 use serde_json::{Map, Value};
 
+use crate::cluster::plugin::Failed;
 use crate::cluster::read::{ReadError, Resource};
 use crate::cluster::{Cluster, Notice};
 use crate::core::object::Object;
@@ -57,6 +58,8 @@ pub(super) struct Answer {
 
 /// No complete answer.
 pub(super) enum Broken {
+    /// There is nothing to sign in with: nothing was sent.
+    NoCredentials(Failed),
     /// There was no connection: nothing was sent. `again` when another try may find one.
     Unreachable {
         cause: String,
@@ -146,8 +149,36 @@ impl Refused {
 }
 
 impl Cluster {
-    /// Sends one request and collects the answer, once, under the deadline.
+    /// Sends one request and collects the answer, under the deadline: once, save that a refused credential (401) is
+    /// renewed, if it can be. A request that was not let in has done nothing, so that goes for writes too.
     pub(super) async fn exchange(&self, request: Request<Vec<u8>>) -> Result<Answer, Broken> {
+        let key = self.sign_in().await?;
+        let answer = self.exchange_once(request.clone()).await?;
+        match self.refused(key, answer.status).await? {
+            true => self.exchange_once(request).await,
+            false => Ok(answer),
+        }
+    }
+
+    /// Sees to it that requests can be signed; the number of what they are signed with.
+    async fn sign_in(&self) -> Result<u64, Broken> {
+        match &self.keys {
+            Some(keys) => keys.ready(self.patience.sign_in).await.map_err(Broken::NoCredentials),
+            None => Ok(0),
+        }
+    }
+
+    /// Was the credential refused, and is there another one now?
+    async fn refused(&self, key: u64, status: u16) -> Result<bool, Broken> {
+        let Some(keys) = &self.keys else { return Ok(false) };
+        if status == 401 {
+            return keys.renewed(key, self.patience.sign_in).await.map_err(Broken::NoCredentials);
+        }
+        keys.accepted();
+        Ok(false)
+    }
+
+    async fn exchange_once(&self, request: Request<Vec<u8>>) -> Result<Answer, Broken> {
         self.within(self.patience.request, async {
             self.line.requests.fetch_add(1, Ordering::Relaxed);
             let response = self.client.send(request.map(kube::client::Body::from)).await.map_err(broken)?;
@@ -174,6 +205,7 @@ impl Cluster {
         most: usize,
         limit: Duration,
     ) -> Result<(Answer, bool), Broken> {
+        self.sign_in().await?;
         self.within(Some(self.patience.request.map_or(limit, |own| own.min(limit))), async {
             self.line.requests.fetch_add(1, Ordering::Relaxed);
             let response = self.client.send(request.map(kube::client::Body::from)).await.map_err(broken)?;
@@ -200,15 +232,28 @@ impl Cluster {
         &self,
         request: Request<Vec<u8>>,
     ) -> Result<impl futures_util::AsyncBufRead + Send + use<>, Result<Refused, Broken>> {
-        self.line.requests.fetch_add(1, Ordering::Relaxed);
-        let stream = self.client.request_stream(request);
-        let opened = self.within(self.patience.request, async { Ok(stream.await) }).await.map_err(Err)?;
+        let key = self.sign_in().await.map_err(Err)?;
+        let mut opened = self.open_once(request.clone()).await.map_err(Err)?;
+        if let Err(kube::Error::Api(status)) = &opened
+            && self.refused(key, status.code).await.map_err(Err)?
+        {
+            opened = self.open_once(request).await.map_err(Err)?;
+        }
         opened.map_err(|error| match error {
             kube::Error::Api(status) => {
                 Ok(Refused::from_status(status.code, &serde_json::to_value(&*status).unwrap_or(Value::Null)))
             }
             other => Err(broken(other)),
         })
+    }
+
+    async fn open_once(
+        &self,
+        request: Request<Vec<u8>>,
+    ) -> Result<Result<impl futures_util::AsyncBufRead + Send + use<>, kube::Error>, Broken> {
+        self.line.requests.fetch_add(1, Ordering::Relaxed);
+        let stream = self.client.request_stream(request);
+        self.within(self.patience.request, async { Ok(stream.await) }).await
     }
 
     async fn within<T>(
@@ -224,8 +269,7 @@ impl Cluster {
 
     fn hear_warnings(&self, headers: &HeaderMap) {
         for value in headers.get_all(header::WARNING) {
-            let Ok(value) = value.to_str() else { continue };
-            for text in warning_texts(value) {
+            for text in warning_texts(&String::from_utf8_lossy(value.as_bytes())) {
                 let new = self.line.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone());
                 if new {
                     self.tell(Notice::Warning(text));
@@ -276,11 +320,6 @@ pub(super) fn broken(error: kube::Error) -> Broken {
     while let Some(error) = next {
         if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
             connecting |= error.is_connect();
-        }
-        // Credentials are looked up before anything is sent, and do not get better by asking again.
-        if error.downcast_ref::<kube::client::AuthError>().is_some() {
-            connecting = true;
-            hopeless = true;
         }
         // rustls reports a bad certificate as invalid data: the same next time.
         if let Some(error) = error.downcast_ref::<io::Error>() {

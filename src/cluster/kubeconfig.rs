@@ -5,24 +5,48 @@
 //! one, and panics later on a server without a scheme. Files are read once, here, so nothing that changes during a
 //! run can lead it to another cluster.
 
+mod endpoint;
+mod files;
+mod names;
+mod user;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::Uri;
 use kube::Config;
-use kube::config::{AuthInfo, Cluster as Endpoint, Context, Kubeconfig};
+use kube::config::{AuthInfo, Cluster as Endpoint, Context};
 use serde_json::{Map, Value};
 
-use crate::cluster::decode;
+use self::files::Files;
+pub use self::names::Names;
+use self::user::User;
+use crate::cluster::Notice;
+use crate::cluster::plugin::Plugin;
+use crate::cluster::proxy::Proxy;
 
-/// What kubectl's connection flags say; `None` where a flag was not given.
+/// A secret that one signs in with. Its debug output does not show it.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Token(pub String);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl From<String> for Token {
+    fn from(text: String) -> Token {
+        Token(text)
+    }
+}
+
+/// What kubectl's connection flags say; `None` where a flag was not given. An empty text is as good as none.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionFlags {
     pub kubeconfig: Option<PathBuf>,
@@ -30,6 +54,21 @@ pub struct ConnectionFlags {
     pub cluster: Option<String>,
     pub user: Option<String>,
     pub namespace: Option<String>,
+    pub server: Option<String>,
+    pub token: Option<Token>,
+    /// `--as` and what goes with it.
+    pub impersonate: Option<String>,
+    pub impersonate_uid: Option<String>,
+    pub impersonate_groups: Vec<String>,
+    pub impersonate_extra: Vec<(String, String)>,
+    pub certificate_authority: Option<PathBuf>,
+    pub client_certificate: Option<PathBuf>,
+    pub client_key: Option<PathBuf>,
+    pub tls_server_name: Option<String>,
+    pub insecure_skip_tls_verify: bool,
+    /// Zero: wait for ever.
+    pub request_timeout: Option<Duration>,
+    pub disable_compression: bool,
 }
 
 /// The part of the environment that decides about a connection.
@@ -45,11 +84,20 @@ pub struct Environment {
     pub service_account: Option<PathBuf>,
     /// Nobody is to be asked or told anything on the terminal, though there is one: as while a line is being typed.
     pub unattended: bool,
+    /// `POD_NAMESPACE`, which some set inside a Pod.
+    pub pod_namespace: Option<String>,
+    /// `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, or their names in small letters.
+    pub https_proxy: Option<String>,
+    pub http_proxy: Option<String>,
+    pub no_proxy: Option<String>,
+    /// Is `REQUEST_METHOD` set, as for a CGI program?
+    pub cgi: bool,
 }
 
 impl Environment {
     pub fn of_process() -> Environment {
         let text = |key: &str| std::env::var(key).ok().filter(|value| !value.is_empty());
+        let either = |key: &str| text(key).or_else(|| text(&key.to_ascii_lowercase()));
         Environment {
             kubeconfig: std::env::var_os("KUBECONFIG"),
             home: std::env::home_dir().filter(|home| !home.as_os_str().is_empty()),
@@ -57,18 +105,48 @@ impl Environment {
             service_port: text("KUBERNETES_SERVICE_PORT"),
             service_account: None,
             unattended: false,
+            pod_namespace: text("POD_NAMESPACE"),
+            https_proxy: either("HTTPS_PROXY"),
+            http_proxy: either("HTTP_PROXY"),
+            no_proxy: either("NO_PROXY"),
+            cgi: text("REQUEST_METHOD").is_some(),
         }
     }
+}
+
+/// What one signs in with, besides a client certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Credential {
+    None,
+    Token(Token),
+    /// A file that somebody keeps current, and what it held.
+    File {
+        path: PathBuf,
+        token: Token,
+    },
+    Password {
+        username: String,
+        password: Token,
+    },
 }
 
 /// A decided connection.
 #[derive(Clone)]
 pub struct Connection {
+    /// The server, the client certificate, and whom to act as.
     pub config: Config,
+    pub credential: Credential,
+    /// What is to be run for credentials.
+    pub plugin: Option<Plugin>,
+    pub proxy: Option<Proxy>,
+    /// `--request-timeout`; zero: wait for ever.
+    pub request_timeout: Option<Duration>,
     /// The context's name; `in-cluster` for a Pod's service account.
     pub context: String,
     pub namespace: String,
     pub server: String,
+    /// What a person should know about it.
+    pub notices: Vec<Notice>,
 }
 
 impl fmt::Debug for Connection {
@@ -96,18 +174,11 @@ pub enum KubeconfigError {
     /// `what` is context, cluster or user.
     #[error("{what} {name:?} does not exist in {files}{}", available(.names))]
     Unknown { what: &'static str, name: String, files: String, names: Vec<String> },
-    #[error("cluster {cluster:?} names no server")]
-    NoServer { cluster: String },
-    #[error("cluster {cluster:?}: {cause}")]
-    Cluster { cluster: String, cause: String },
-    #[error("user {user:?}: {cause}")]
-    User { user: String, cause: String },
-    #[error("user {user:?} signs in through {what}, which is not supported yet")]
-    UserUnsupported { user: String, what: &'static str },
-    #[error("user {user:?} reaches cluster {cluster:?} through a proxy-url, which is not supported yet")]
-    ProxyUnsupported { user: String, cluster: String },
-    #[error("cannot use the Pod's service account: {cause}")]
-    ServiceAccount { cause: String },
+    /// `who`: `cluster "x"`, or where no name was given what the flags make of it.
+    #[error("{who}: {cause}")]
+    Cluster { who: String, cause: String },
+    #[error("{who}: {cause}")]
+    User { who: String, cause: String },
 }
 
 fn line_suffix(line: Option<u64>) -> String {
@@ -121,431 +192,227 @@ fn available(names: &[String]) -> String {
     }
 }
 
+/// An empty text is as good as none.
+fn filled(text: &Option<String>) -> Option<String> {
+    text.clone().filter(|text| !text.is_empty())
+}
+
+/// Decodes base64 with line breaks in it, as Go does: editors and tools make them. Any other white space is an error
+/// there, too.
+fn from_base64(data: &str) -> Result<Vec<u8>, String> {
+    let data: String = data.split(['\r', '\n']).collect();
+    STANDARD.decode(data).map_err(|_| "is not base64".to_string())
+}
+
 impl Connection {
-    /// Decides where to go: `--kubeconfig`, else the `KUBECONFIG` list, else `~/.kube/config`; inside a Pod the
-    /// service account, but only if no kubeconfig exists and no flag asked for anything else.
+    /// Decides where to go: `--kubeconfig`, else the `KUBECONFIG` list, else `~/.kube/config`, with the flags' word over
+    /// them; inside a Pod the service account, but only if no kubeconfig and no flag names another cluster.
+    ///
+    /// Where kubectl would fall back to `localhost:8080`, where no API server has listened since 1.20, this is an error.
     ///
     /// # Errors
     /// See [`KubeconfigError`].
     pub fn load(flags: &ConnectionFlags, environment: &Environment) -> Result<Connection, KubeconfigError> {
         let files = Files::load(flags, environment)?;
-        if files.read.is_empty() {
-            let customised = flags.context.is_some() || flags.cluster.is_some() || flags.user.is_some();
-            if !customised && let Some(connection) = in_cluster(flags, environment)? {
-                return Ok(connection);
-            }
-            return Err(KubeconfigError::None { looked: files.looked() });
+        let pod = Pod::around(environment);
+        let choice = Choice::of(&files, flags)?;
+        match (choice, pod) {
+            (Some(choice), pod) => choice.decide(flags, environment, pod.as_ref()),
+            (None, Some(pod)) => pod.choice(flags).decide(flags, environment, Some(&pod)),
+            (None, None) if files.read.is_empty() => Err(KubeconfigError::None { looked: files.looked() }),
+            (None, None) => Err(KubeconfigError::NoContext {
+                files: files.names(),
+                names: files.merged.contexts.iter().map(|context| context.name.clone()).collect(),
+            }),
         }
-        files.connection(flags)
     }
 }
 
-/// What can be named on a command line, as far as kubeconfig files tell.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names {
-    /// Each with the cluster it leads to.
-    pub contexts: Vec<(String, String)>,
-    pub clusters: Vec<String>,
-    pub users: Vec<String>,
-    /// Of the contexts that lead to the same cluster as the chosen one.
-    pub namespaces: BTreeSet<String>,
+/// The entries that were chosen, with their names.
+struct Choice {
+    context: String,
+    namespace: Option<String>,
+    cluster: String,
+    endpoint: Endpoint,
+    user: String,
+    auth: AuthInfo,
+    /// Of a Pod's service account: the file with its certificate authorities, which are changed now and then.
+    authority: Option<PathBuf>,
 }
 
-impl Names {
-    /// # Errors
-    /// A file cannot be read.
-    pub fn load(flags: &ConnectionFlags, environment: &Environment) -> Result<Names, KubeconfigError> {
-        let merged = Files::load(flags, environment)?.merged;
-        let chosen = flags.context.as_ref().or(merged.current_context.as_ref());
-        let contexts: Vec<(String, Context)> =
-            merged.contexts.into_iter().map(|named| (named.name, named.context.unwrap_or_default())).collect();
-        let cluster = contexts.iter().find(|(name, _)| Some(name) == chosen).map(|(_, context)| &context.cluster);
-        let beside = contexts.iter().filter(|(_, context)| Some(&context.cluster) == cluster);
-        Ok(Names {
-            namespaces: beside.filter_map(|(_, context)| context.namespace.clone()).collect(),
-            clusters: merged.clusters.into_iter().map(|named| named.name).collect(),
-            users: merged.auth_infos.into_iter().map(|named| named.name).collect(),
-            contexts: contexts.into_iter().map(|(name, context)| (name, context.cluster)).collect(),
-        })
-    }
-}
-
-/// The merged kubeconfig files.
-struct Files {
-    merged: Kubeconfig,
-    read: Vec<PathBuf>,
-    missing: Vec<PathBuf>,
-}
-
-impl Files {
-    fn load(flags: &ConnectionFlags, environment: &Environment) -> Result<Files, KubeconfigError> {
-        let mut paths = Vec::new();
-        if let Some(path) = &flags.kubeconfig {
-            paths.push(path.clone());
-        } else {
-            if let Some(list) = &environment.kubeconfig {
-                paths.extend(std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty()));
-            }
-            if paths.is_empty() {
-                paths.extend(environment.home.iter().map(|home| home.join(".kube").join("config")));
-            }
-        }
-        let mut files = Files { merged: Kubeconfig::default(), read: Vec::new(), missing: Vec::new() };
-        for path in paths {
-            match fs::read(&path) {
-                Ok(bytes) => {
-                    for config in parse(&path, &bytes)? {
-                        merge(&mut files.merged, config);
-                    }
-                    files.read.push(path);
-                }
-                Err(error) if error.kind() == io::ErrorKind::NotFound && flags.kubeconfig.is_none() => {
-                    files.missing.push(path);
-                }
-                Err(error) => return Err(KubeconfigError::Read { path, cause: error.to_string() }),
-            }
-        }
-        Ok(files)
-    }
-
-    fn looked(&self) -> String {
-        match join(&self.missing) {
-            list if list.is_empty() => "nothing: no home directory".to_string(),
-            list => list,
-        }
-    }
-
-    fn connection(self, flags: &ConnectionFlags) -> Result<Connection, KubeconfigError> {
-        let given = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
+impl Choice {
+    /// `None`: neither files nor flags name a cluster.
+    fn of(files: &Files, flags: &ConnectionFlags) -> Result<Option<Choice>, KubeconfigError> {
+        let merged = &files.merged;
         let unknown = |what, name: &str, names: Vec<&String>| {
             let names: BTreeSet<String> = names.into_iter().cloned().collect();
-            let names = names.into_iter().collect();
-            KubeconfigError::Unknown { what, name: name.to_string(), files: join(&self.read), names }
+            let files = match files.read.is_empty() {
+                true => format!("any kubeconfig (looked for {})", files.looked()),
+                false => files.names(),
+            };
+            KubeconfigError::Unknown { what, name: name.to_string(), files, names: names.into_iter().collect() }
         };
-
-        let context_name = given(&flags.context).or_else(|| given(&self.merged.current_context));
+        let context_name = filled(&flags.context).or_else(|| filled(&merged.current_context));
         let context = match &context_name {
-            Some(name) => match self.merged.contexts.iter().find(|named| &named.name == name) {
+            None => Context::default(),
+            Some(name) => match merged.contexts.iter().find(|named| &named.name == name) {
                 Some(named) => named.context.clone().unwrap_or_default(),
-                None => {
-                    return Err(unknown("context", name, self.merged.contexts.iter().map(|c| &c.name).collect()));
-                }
+                None => return Err(unknown("context", name, merged.contexts.iter().map(|c| &c.name).collect())),
             },
-            // --cluster alone says enough.
-            None if given(&flags.cluster).is_some() => Context::default(),
-            None => {
-                return Err(KubeconfigError::NoContext {
-                    files: join(&self.read),
-                    names: self.merged.contexts.iter().map(|context| context.name.clone()).collect(),
-                });
-            }
         };
 
-        let cluster_name = given(&flags.cluster).unwrap_or(context.cluster);
-        let endpoint = match self.merged.clusters.iter().find(|named| named.name == cluster_name) {
+        let namespace = filled(&context.namespace);
+        let cluster = filled(&flags.cluster).unwrap_or(context.cluster);
+        let server = filled(&flags.server).is_some();
+        let endpoint = match merged.clusters.iter().find(|named| named.name == cluster) {
             Some(named) => named.cluster.clone().unwrap_or_default(),
-            None => {
-                let names = self.merged.clusters.iter().map(|cluster| &cluster.name).collect();
-                return Err(unknown("cluster", &cluster_name, names));
-            }
+            // --server says enough, unless --cluster names what is not there.
+            None if server && filled(&flags.cluster).is_none() => Endpoint::default(),
+            None if cluster.is_empty() && context_name.is_none() && filled(&flags.user).is_none() => return Ok(None),
+            None => return Err(unknown("cluster", &cluster, merged.clusters.iter().map(|c| &c.name).collect())),
         };
-        let user_name = given(&flags.user).or(given(&context.user));
-        let user = match &user_name {
-            None => AuthInfo::default(),
-            Some(name) => match self.merged.auth_infos.iter().find(|named| &named.name == name) {
-                Some(named) => named.auth_info.clone().unwrap_or_default(),
-                None => return Err(unknown("user", name, self.merged.auth_infos.iter().map(|u| &u.name).collect())),
-            },
+        let user = filled(&flags.user).or(filled(&context.user)).unwrap_or_default();
+        let signed = flags.client_certificate.is_some() || flags.token.as_ref().is_some_and(|t| !t.0.is_empty());
+        let auth = match merged.auth_infos.iter().find(|named| named.name == user) {
+            Some(named) => named.auth_info.clone().unwrap_or_default(),
+            // Nothing of the entry is needed, unless --user names what is not there.
+            None if user.is_empty() || signed && filled(&flags.user).is_none() => AuthInfo::default(),
+            None => return Err(unknown("user", &user, merged.auth_infos.iter().map(|u| &u.name).collect())),
         };
+        let context = context_name.unwrap_or_default();
+        Ok(Some(Choice { context, namespace, cluster, endpoint, user, auth, authority: None }))
+    }
 
-        let user_name = user_name.unwrap_or_default();
-        let namespace = given(&flags.namespace).or(given(&context.namespace)).unwrap_or_else(|| "default".to_string());
-        let mut config = endpoint_config(&cluster_name, &user_name, &endpoint, &user)?;
-        config.auth_info = credentials(&user_name, user)?;
+    fn decide(
+        mut self,
+        flags: &ConnectionFlags,
+        environment: &Environment,
+        pod: Option<&Pod>,
+    ) -> Result<Connection, KubeconfigError> {
+        let who = |what: &str, name: &str| match name {
+            "" => format!("the {what} of the flags"),
+            name => format!("{what} {name:?}"),
+        };
+        let of_user = |cause: String| KubeconfigError::User { who: who("user", &self.user), cause };
+        let of_cluster = |cause: String| KubeconfigError::Cluster { who: who("cluster", &self.cluster), cause };
+        let User { auth, mut credential, exec, signed, note } = user::user(self.auth, flags).map_err(of_user)?;
+
+        endpoint::overridden(&mut self.endpoint, flags);
+        let mut config = endpoint::config(&self.endpoint).map_err(of_cluster)?;
+        if self.endpoint.certificate_authority.is_some() {
+            config.root_cert_file =
+                self.authority.filter(|own| self.endpoint.certificate_authority.as_deref() == own.to_str());
+        }
+        let server = endpoint::shown(&config.cluster_url);
+        let mut plugin = match exec {
+            Some(exec) => Some(
+                Plugin::new(&exec, told(&server, &config, &self.endpoint), environment.unattended).map_err(of_user)?,
+            ),
+            None => None,
+        }
+        .filter(|_| !signed);
+        let proxy_url = filled(&self.endpoint.proxy_url);
+        let proxy = Proxy::for_server(&config.cluster_url, proxy_url.as_deref(), environment).map_err(of_cluster)?;
+
+        let mut notices: Vec<Notice> = note.map(Notice::Note).into_iter().collect();
+        if config.accept_invalid_certs {
+            notices.push(Notice::Warning(format!("the certificate of {server} is not checked")));
+        }
+        config.auth_info = auth;
+        // client-go does the same: whoever listens on the way must not learn them.
+        if config.cluster_url.scheme_str() == Some("http") {
+            let certificate = config.auth_info.client_certificate_data.is_some();
+            if plugin.is_some() || certificate || credential != Credential::None {
+                notices.push(Notice::Note(format!("no credentials are sent over {server}: it is not encrypted")));
+            }
+            (plugin, credential) = (None, Credential::None);
+        }
+        // A Pod's own namespace stands in where neither flag nor context names one, whatever the cluster: as in kubectl.
+        let namespace = filled(&flags.namespace)
+            .or(self.namespace)
+            .or_else(|| pod.and_then(|pod| pod.namespace.clone()))
+            .unwrap_or_else(|| "default".to_string());
         config.default_namespace = namespace.clone();
         Ok(Connection {
-            server: shown(&config.cluster_url),
             config,
-            context: context_name.unwrap_or_default(),
+            credential,
+            plugin,
+            proxy,
+            request_timeout: flags.request_timeout,
+            context: self.context,
             namespace,
+            server,
+            notices,
         })
     }
 }
 
-fn join(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
-}
-
-/// The documents of one file, its relative paths resolved against its directory.
-fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Kubeconfig>, KubeconfigError> {
-    let fail = |line: Option<u64>, cause: String| KubeconfigError::Parse { path: path.to_path_buf(), line, cause };
-    let text = decode(bytes).map_err(|cause| fail(None, cause.to_string()))?;
-    let mut configs: Vec<Kubeconfig> = serde_yaml::from_multiple(&text).map_err(|error| {
-        // The snippet that the message would carry may show a credential, and so may its text.
-        fail(error.location().map(|at| at.line()), "not a kubeconfig".to_string())
-    })?;
-    let directory = path.parent().unwrap_or(Path::new(""));
-    let resolve = |file: &mut Option<String>| {
-        if let Some(file) = file.as_mut().filter(|file| !file.is_empty()) {
-            // Joining keeps an absolute path as it is.
-            *file = directory.join(&*file).to_string_lossy().into_owned();
+/// What a plugin is told about the cluster, if it wants to know.
+fn told(server: &str, config: &Config, endpoint: &Endpoint) -> Value {
+    let mut told = Map::new();
+    told.insert("server".to_string(), server.into());
+    let mut add = |name: &str, value: Value| {
+        if !matches!(value, Value::Null | Value::Bool(false)) {
+            told.insert(name.to_string(), value);
         }
     };
-    for config in &mut configs {
-        let lists: [(&str, Vec<&String>); 3] = [
-            ("cluster", config.clusters.iter().map(|named| &named.name).collect()),
-            ("context", config.contexts.iter().map(|named| &named.name).collect()),
-            ("user", config.auth_infos.iter().map(|named| &named.name).collect()),
-        ];
-        for (what, names) in lists {
-            let mut seen = BTreeSet::new();
-            if let Some(twice) = names.into_iter().find(|name| !seen.insert(*name)) {
-                return Err(fail(None, format!("{what} {twice:?} is there twice")));
-            }
-        }
-        for cluster in config.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
-            resolve(&mut cluster.certificate_authority);
-        }
-        for user in config.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
-            resolve(&mut user.client_certificate);
-            resolve(&mut user.client_key);
-            resolve(&mut user.token_file);
-            // A command without a separator is looked up on the PATH.
-            if let Some(exec) = user.exec.as_mut()
-                && exec.command.as_ref().is_some_and(|command| command.contains(['/', std::path::MAIN_SEPARATOR]))
-            {
-                resolve(&mut exec.command);
-            }
-        }
-    }
-    Ok(configs)
-}
-
-/// The first file to set a name or value wins; entries of one name are never mixed
-/// (<https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/#merging-kubeconfig-files>).
-fn merge(into: &mut Kubeconfig, from: Kubeconfig) {
-    fn add<T>(into: &mut Vec<T>, from: Vec<T>, name: impl Fn(&T) -> &str) {
-        for entry in from {
-            if !into.iter().any(|known| name(known) == name(&entry)) {
-                into.push(entry);
-            }
-        }
-    }
-    add(&mut into.clusters, from.clusters, |named| &named.name);
-    add(&mut into.contexts, from.contexts, |named| &named.name);
-    add(&mut into.auth_infos, from.auth_infos, |named| &named.name);
-    if into.current_context.as_ref().is_none_or(String::is_empty) {
-        into.current_context = from.current_context;
-    }
-}
-
-fn endpoint_config(
-    name: &str,
-    user_name: &str,
-    endpoint: &Endpoint,
-    user: &AuthInfo,
-) -> Result<Config, KubeconfigError> {
-    let fail = |cause: String| KubeconfigError::Cluster { cluster: name.to_string(), cause };
-    let filled = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-
-    if filled(&endpoint.proxy_url).is_some() {
-        return Err(KubeconfigError::ProxyUnsupported { user: user_name.to_string(), cluster: name.to_string() });
-    }
-    let authority = match (filled(&endpoint.certificate_authority_data), filled(&endpoint.certificate_authority)) {
-        (Some(data), _) => {
-            Some(from_base64(&data).map_err(|cause| fail(format!("certificate-authority-data {cause}")))?)
-        }
-        (None, Some(path)) => {
-            Some(fs::read(&path).map_err(|error| fail(format!("cannot read certificate-authority {path}: {error}")))?)
-        }
-        (None, None) => None,
+    add("tls-server-name", config.tls_server_name.clone().into());
+    add("insecure-skip-tls-verify", config.accept_invalid_certs.into());
+    let authority = match (&endpoint.certificate_authority_data, filled(&endpoint.certificate_authority)) {
+        (Some(data), _) if !data.is_empty() => from_base64(data).ok(),
+        (_, Some(path)) => fs::read(path).ok(),
+        _ => None,
     };
-    let insecure = endpoint.insecure_skip_tls_verify.unwrap_or(false);
-    if insecure && authority.is_some() {
-        // client-go refuses the pair as well: one of the two is not meant.
-        return Err(fail("has both a certificate-authority and insecure-skip-tls-verify".to_string()));
-    }
-    let certificates = match authority {
-        Some(bytes) => Some(certificates(&bytes).map_err(|cause| fail(format!("certificate-authority {cause}")))?),
-        None => None,
-    };
-    let server = filled(&endpoint.server).ok_or_else(|| KubeconfigError::NoServer { cluster: name.to_string() })?;
-    let has_certificate = filled(&user.client_certificate).or(filled(&user.client_certificate_data)).is_some();
-    let tls = certificates.is_some() || insecure || has_certificate;
-
-    let mut config = Config::new(server_uri(&server, tls).map_err(fail)?);
-    config.root_cert = certificates;
-    config.accept_invalid_certs = insecure;
-    config.tls_server_name = filled(&endpoint.tls_server_name);
-    config.disable_compression = endpoint.disable_compression.unwrap_or(false);
-    config.connect_timeout = Some(Duration::from_secs(10));
-    config.default_retry = false;
-    Ok(config)
+    add("certificate-authority-data", authority.map(|pem| STANDARD.encode(pem)).into());
+    add("proxy-url", filled(&endpoint.proxy_url).into());
+    add("disable-compression", config.disable_compression.into());
+    let mut extensions = endpoint.extensions.iter().flatten();
+    let own = extensions.find(|named| named.name == "client.authentication.k8s.io/exec");
+    told.insert("config".to_string(), own.map_or(Value::Null, |named| named.extension.clone()));
+    Value::Object(told)
 }
 
-/// A server as kubectl reads it (client-go's `DefaultServerURL`): without a scheme it is https if anything about
-/// TLS is configured, http otherwise.
-fn server_uri(server: &str, tls: bool) -> Result<Uri, String> {
-    let server = server.trim();
-    let text = match server.split_once("://") {
-        Some(("http" | "https" | "HTTP" | "HTTPS", _)) => server.to_string(),
-        Some((scheme, _)) => {
-            return Err(format!("its server has the scheme {scheme:?}; only http and https are known"));
-        }
-        None => {
-            if server.trim_end_matches('/').contains('/') {
-                return Err("its server must be a URL or host:port".to_string());
-            }
-            format!("{}://{server}", if tls { "https" } else { "http" })
-        }
-    };
-    // Query and fragment mean nothing here; client-go drops them too.
-    let text = text.split(['?', '#']).next().unwrap_or_default();
-    let uri: Uri = text.parse().map_err(|error| format!("its server is no URL: {error}"))?;
-    match uri.authority() {
-        None => Err("its server is no URL: no host".to_string()),
-        Some(authority) if authority.host().is_empty() => Err("its server is no URL: no host".to_string()),
-        Some(authority) if authority.as_str().contains('@') => {
-            Err("its server carries credentials; put them into the user entry".to_string())
-        }
-        Some(_) => Ok(uri),
-    }
+/// The Pod that we run in.
+struct Pod {
+    host: String,
+    port: String,
+    directory: PathBuf,
+    namespace: Option<String>,
 }
 
-/// The address without the slash that parsing adds.
-fn shown(uri: &Uri) -> String {
-    uri.to_string().trim_end_matches('/').to_string()
-}
-
-/// The user's credentials, complete: files are read, empty fields are absent ones.
-fn credentials(name: &str, user: AuthInfo) -> Result<AuthInfo, KubeconfigError> {
-    let fail = |cause: String| KubeconfigError::User { user: name.to_string(), cause };
-    let unsupported = |what| KubeconfigError::UserUnsupported { user: name.to_string(), what };
-    // These run a program or speak to an identity provider. This is the place for it: they end in a token or a
-    // certificate, to be put into the fields below.
-    if user.exec.is_some() {
-        return Err(unsupported("a credential plugin (exec)"));
-    }
-    if user.auth_provider.is_some() {
-        return Err(unsupported("an auth-provider"));
-    }
-
-    // Through JSON, because the type hides its secrets.
-    let mut fields = match serde_json::to_value(&user) {
-        Ok(Value::Object(fields)) => fields,
-        _ => return Err(fail("its entry cannot be read".to_string())),
-    };
-    fields.retain(|_, value| value.as_str() != Some(""));
-    for (data, file) in [("client-certificate-data", "client-certificate"), ("client-key-data", "client-key")] {
-        let path = text(&fields, file).map(str::to_string);
-        fields.shift_remove(file);
-        let bytes = match (text(&fields, data), path) {
-            (Some(data_text), _) => from_base64(data_text).map_err(|cause| fail(format!("{data} {cause}")))?,
-            (None, Some(path)) => {
-                fs::read(&path).map_err(|error| fail(format!("cannot read {file} {path}: {error}")))?
-            }
-            (None, None) => continue,
+impl Pod {
+    /// All of host, port and token must be there, as in client-go.
+    fn around(environment: &Environment) -> Option<Pod> {
+        let (Some(host), Some(port)) = (&environment.service_host, &environment.service_port) else { return None };
+        let directory = match &environment.service_account {
+            Some(directory) => directory.clone(),
+            None => PathBuf::from("/var/run/secrets/kubernetes.io/serviceaccount"),
         };
-        // The parts are joined to one PEM text later, where a missing line break at the end would spoil it.
-        let mut pem = bytes;
-        pem.push(b'\n');
-        fields.insert(data.to_string(), STANDARD.encode(pem).into());
+        if !directory.join("token").is_file() {
+            return None;
+        }
+        let own = || fs::read_to_string(directory.join("namespace")).ok().map(|text| text.trim().to_string());
+        let namespace = environment.pod_namespace.clone().or_else(own).filter(|namespace| !namespace.is_empty());
+        let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+        Some(Pod { host, port: port.clone(), namespace, directory })
     }
-    match (text(&fields, "client-certificate-data"), text(&fields, "client-key-data")) {
-        (Some(_), None) => return Err(fail("has a client certificate but no client-key".to_string())),
-        (None, Some(_)) => return Err(fail("has a client-key but no client certificate".to_string())),
-        _ => {}
-    }
-    // The file wins over a token beside it, as in client-go, if it can be read.
-    if let Some(path) = text(&fields, "tokenFile").map(str::to_string) {
-        match fs::read_to_string(&path) {
-            Ok(token) if token.trim().is_empty() => return Err(fail(format!("its tokenFile {path} is empty"))),
-            // Kept as a file, so that it is read again when it expires; but that reader takes the file as it is,
-            // line break and all.
-            Ok(token) if token.trim() == token => {
-                fields.shift_remove("token");
-            }
-            Ok(token) => {
-                fields.shift_remove("tokenFile");
-                fields.insert("token".to_string(), token.trim().into());
-            }
-            Err(_) if text(&fields, "token").is_some() => {
-                fields.shift_remove("tokenFile");
-            }
-            Err(error) => return Err(fail(format!("cannot read tokenFile {path}: {error}"))),
+
+    /// Its service account; a token of the flags takes the place of the account's.
+    fn choice(&self, flags: &ConnectionFlags) -> Choice {
+        let own = flags.token.as_ref().is_none_or(|token| token.0.is_empty());
+        let file = |name: &str| self.directory.join(name).to_string_lossy().into_owned();
+        Choice {
+            context: "in-cluster".to_string(),
+            namespace: None,
+            cluster: "in-cluster".to_string(),
+            endpoint: Endpoint {
+                server: Some(format!("https://{}:{}", self.host, self.port)),
+                certificate_authority: Some(file("ca.crt")),
+                ..Endpoint::default()
+            },
+            user: "service account".to_string(),
+            auth: AuthInfo { token_file: own.then(|| file("token")), ..AuthInfo::default() },
+            authority: Some(self.directory.join("ca.crt")),
         }
     }
-    let token = text(&fields, "token").is_some() || text(&fields, "tokenFile").is_some();
-    let basic = text(&fields, "username").is_some() || text(&fields, "password").is_some();
-    if token && basic {
-        return Err(fail("has both a token and a password; only one is allowed".to_string()));
-    }
-    if basic {
-        for field in ["username", "password"] {
-            fields.entry(field).or_insert_with(|| "".into());
-        }
-    }
-    serde_json::from_value(Value::Object(fields)).map_err(|_| fail("its entry cannot be read".to_string()))
-}
-
-fn text<'a>(fields: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
-    fields.get(key).and_then(Value::as_str)
-}
-
-/// Decodes base64 with any white space in it: kubectl accepts line breaks, and editors make them.
-fn from_base64(data: &str) -> Result<Vec<u8>, String> {
-    let data: String = data.split_ascii_whitespace().collect();
-    STANDARD.decode(data).map_err(|_| "is not base64".to_string())
-}
-
-/// The certificates of a PEM text, decoded.
-fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
-    const END: &str = "-----END CERTIFICATE-----";
-    let text = String::from_utf8_lossy(pem);
-    let mut found = Vec::new();
-    let mut rest = &*text;
-    while let Some((_, after)) = rest.split_once(BEGIN) {
-        let (body, after) = after.split_once(END).ok_or("holds a certificate that does not end")?;
-        found.push(from_base64(body).map_err(|_| "holds a certificate that is not PEM")?);
-        rest = after;
-    }
-    match found.is_empty() {
-        true => Err("holds no PEM certificate".to_string()),
-        false => Ok(found),
-    }
-}
-
-/// The service account of the Pod that we run in; `None` outside of one. All of host, port and token must be there,
-/// as in client-go.
-fn in_cluster(flags: &ConnectionFlags, environment: &Environment) -> Result<Option<Connection>, KubeconfigError> {
-    let (Some(host), Some(port)) = (&environment.service_host, &environment.service_port) else { return Ok(None) };
-    let directory = match &environment.service_account {
-        Some(directory) => directory.clone(),
-        None => PathBuf::from("/var/run/secrets/kubernetes.io/serviceaccount"),
-    };
-    let token = directory.join("token");
-    if !token.is_file() {
-        return Ok(None);
-    }
-    let fail = |cause: String| KubeconfigError::ServiceAccount { cause };
-    let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
-    let mut config = Config::new(server_uri(&format!("https://{host}:{port}"), true).map_err(fail)?);
-    let authority = directory.join("ca.crt");
-    let pem = fs::read(&authority).map_err(|error| fail(format!("{}: {error}", authority.display())))?;
-    config.root_cert = Some(certificates(&pem).map_err(|cause| fail(format!("{} {cause}", authority.display())))?);
-    config.root_cert_file = Some(authority);
-    config.connect_timeout = Some(Duration::from_secs(10));
-    config.default_retry = false;
-    let user = AuthInfo { token_file: Some(token.to_string_lossy().into_owned()), ..AuthInfo::default() };
-    config.auth_info = credentials("service account", user)?;
-    let own = fs::read_to_string(directory.join("namespace")).ok().map(|text| text.trim().to_string());
-    let namespace = flags
-        .namespace
-        .clone()
-        .or(own)
-        .filter(|namespace| !namespace.is_empty())
-        .unwrap_or_else(|| "default".to_string());
-    config.default_namespace = namespace.clone();
-    Ok(Some(Connection { server: shown(&config.cluster_url), config, context: "in-cluster".to_string(), namespace }))
 }

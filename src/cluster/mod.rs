@@ -1,17 +1,20 @@
 //! All traffic with a cluster, and the same reads from files.
 //!
-//! `kubeconfig` decides where to go and as whom, `connect` builds the client, `read`, `write` and `watch` speak
-//! to the API server, `probe` through it to Pods and Services, `offline` answers the reads from a dump. Objects stay raw JSON in both directions. Nothing
+//! `kubeconfig` decides where to go and as whom, `proxy` by which way, `plugin` and `keys` get and keep what requests
+//! are signed with, `connect` builds the client, `read`, `write` and `watch` speak to the API server, `probe` through it to Pods and Services, `offline` answers the reads from a dump. Objects stay raw JSON in both directions. Nothing
 //! here prints: what a person should hear while a call is still running goes to [`Cluster::on_notice`].
 
 pub mod connect;
 mod dump;
 mod exchange;
 pub mod follow;
+mod keys;
 pub mod kubeconfig;
 pub mod offline;
 mod one_first;
+mod plugin;
 pub mod probe;
+mod proxy;
 pub mod read;
 pub mod watch;
 pub mod write;
@@ -20,9 +23,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::cluster::connect::ConnectError;
+use crate::cluster::keys::Keys;
 use crate::cluster::kubeconfig::Connection;
 use crate::cluster::read::ReadError;
 
@@ -31,6 +35,8 @@ use crate::cluster::read::ReadError;
 pub enum Notice {
     /// A `Warning:` header of the API server, each text once a run.
     Warning(String),
+    /// Something about the connection that a person may not expect.
+    Note(String),
     /// A read is about to be repeated.
     Retry { call: String, cause: String, wait: Duration },
 }
@@ -38,7 +44,7 @@ pub enum Notice {
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Notice::Warning(text) => f.write_str(text),
+            Notice::Warning(text) | Notice::Note(text) => f.write_str(text),
             Notice::Retry { call, cause, wait } => write!(f, "{call}: {cause}; trying again in {wait:?}"),
         }
     }
@@ -49,6 +55,8 @@ impl fmt::Display for Notice {
 pub struct Patience {
     /// The deadline of one request, its body included; `None` waits for ever.
     pub request: Option<Duration>,
+    /// That of a credential plugin; `None`: longer where somebody may be signing in.
+    pub sign_in: Option<Duration>,
     /// The pauses before the repetitions of a failed read, unless the server names its own.
     pub pauses: Vec<Duration>,
     /// No repetition starts later than this after the first try.
@@ -59,6 +67,7 @@ impl Default for Patience {
     fn default() -> Self {
         Patience {
             request: Some(Duration::from_secs(30)),
+            sign_in: None,
             pauses: [200, 800, 2000].map(Duration::from_millis).to_vec(),
             all: Duration::from_secs(10),
         }
@@ -72,6 +81,8 @@ type Listener = Box<dyn Fn(Notice) + Send + Sync>;
 struct Line {
     requests: AtomicU64,
     warned: Mutex<BTreeSet<String>>,
+    /// The last note about a repetition, and when that was.
+    retried: Mutex<Option<(Notice, Instant)>>,
     listener: Mutex<Option<Listener>>,
     failed: Mutex<Vec<String>>,
 }
@@ -80,24 +91,32 @@ struct Line {
 #[derive(Clone)]
 pub struct Cluster {
     client: kube::Client,
+    /// None of a client made elsewhere.
+    keys: Option<Arc<Keys>>,
     server: Arc<str>,
     patience: Patience,
     line: Arc<Line>,
 }
 
 impl Cluster {
-    /// Prepares the client; nothing is sent yet. Asynchronous only because the client needs a running runtime.
+    /// Prepares the client; nothing is sent or run yet. Asynchronous only because the client needs a running runtime.
     ///
     /// # Errors
     /// When certificates, keys or tokens of the connection cannot be used.
     pub async fn connect(connection: &Connection) -> Result<Cluster, ConnectError> {
-        let client = connect::client(&connection.config)?;
-        Ok(Cluster::over(client, &connection.server))
+        let keys = Arc::new(Keys::new(connection)?);
+        let client = connect::client(connection, Arc::clone(&keys))?;
+        let mut cluster = Cluster::over(client, &connection.server);
+        cluster.keys = Some(keys);
+        if let Some(limit) = connection.request_timeout {
+            cluster.patience.request = Some(limit).filter(|limit| !limit.is_zero());
+        }
+        Ok(cluster)
     }
 
     /// A cluster behind a client made elsewhere: the seam for tests.
     pub fn over(client: kube::Client, server: &str) -> Cluster {
-        Cluster { client, server: server.into(), patience: Patience::default(), line: Arc::default() }
+        Cluster { client, keys: None, server: server.into(), patience: Patience::default(), line: Arc::default() }
     }
 
     pub fn with_patience(self, patience: Patience) -> Cluster {
@@ -140,6 +159,18 @@ impl Cluster {
     }
 
     fn tell(&self, notice: Notice) {
+        // Reads that run side by side meet the same: once is enough.
+        if let Notice::Retry { call, cause, wait } = &notice {
+            let mut last = self.line.retried.lock().unwrap_or_else(PoisonError::into_inner);
+            let beside = last.as_ref().is_some_and(|(said, at)| {
+                matches!(said, Notice::Retry { call: c, cause: a, wait: w } if c != call && a == cause && w == wait)
+                    && at.elapsed() < Duration::from_secs(1)
+            });
+            if beside {
+                return;
+            }
+            *last = Some((notice.clone(), Instant::now()));
+        }
         if let Some(listener) = &*self.line.listener.lock().unwrap_or_else(PoisonError::into_inner) {
             listener(notice);
         }

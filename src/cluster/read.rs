@@ -9,6 +9,7 @@ use serde_json::Value;
 
 pub use crate::cluster::exchange::Asked;
 use crate::cluster::exchange::{Answer, Broken, Refused, named, path, request};
+use crate::cluster::plugin::Failed;
 use crate::cluster::{Cluster, Notice};
 use crate::core::object::Object;
 
@@ -236,6 +237,9 @@ pub enum ReadError {
     TooNew { asked: Asked, message: String },
     #[error("cannot {asked}: no connection to {server}: {cause}")]
     Unreachable { asked: Asked, server: String, cause: String },
+    /// There is nothing to sign in with: nothing was sent. `hint`: how to get it, in the kubeconfig's words.
+    #[error("cannot {asked}: {cause}")]
+    NoCredentials { asked: Asked, cause: String, hint: Option<String> },
     #[error("cannot {asked}: no complete answer within {after:?}")]
     Timeout { asked: Asked, after: std::time::Duration },
     #[error("cannot {asked}: {message} ({code} {reason})")]
@@ -271,6 +275,7 @@ impl ReadError {
     pub(super) fn from_broken(asked: &Asked, server: &str, broken: Broken) -> ReadError {
         let asked = asked.clone();
         match broken {
+            Broken::NoCredentials(Failed { cause, hint }) => ReadError::NoCredentials { asked, cause, hint },
             Broken::Unreachable { cause, .. } | Broken::Lost { cause } => {
                 ReadError::Unreachable { asked, server: server.to_string(), cause }
             }

@@ -59,6 +59,9 @@ pub enum WriteError {
     /// There was no connection: nothing was sent.
     #[error("cannot {asked}: no connection to {server}: {cause}")]
     Unreachable { asked: Asked, server: String, cause: String },
+    /// There is nothing to sign in with: nothing was sent.
+    #[error("cannot {asked}: {cause}")]
+    NoCredentials { asked: Asked, cause: String },
     /// The request may have been carried out.
     #[error("cannot tell whether it was done: {asked}: {cause}")]
     Ambiguous { asked: Asked, cause: String },
@@ -137,6 +140,7 @@ impl WriteError {
 
     fn from_broken(asked: Asked, server: &str, broken: Broken, dry_run: bool) -> WriteError {
         match broken {
+            Broken::NoCredentials(failed) => WriteError::NoCredentials { asked, cause: failed.cause },
             Broken::Lost { cause } if !dry_run => WriteError::Ambiguous { asked, cause },
             Broken::Unreachable { cause, .. } | Broken::Lost { cause } => {
                 WriteError::Unreachable { asked, server: server.to_string(), cause }

@@ -149,6 +149,9 @@ async fn scene_in(
     if from_file.is_empty() {
         let connection = Connection::load(flags, environment)?;
         let cluster = Cluster::connect(&connection).await?;
+        for said in connection.notices {
+            on_notice(said);
+        }
         cluster.on_notice(on_notice);
         return Ok(Scene {
             server: cluster.server().to_string(),

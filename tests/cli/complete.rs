@@ -195,6 +195,23 @@ fn a_credential_plugin_that_asks_is_not_run() {
     assert!(!mark.exists());
 }
 
+/// Otherwise a plugin that can ask, and often need not, would do so; or a slow one would hold the shell up, talk into the
+/// line, and go on when nobody waits any more.
+#[test]
+fn a_credential_plugin_may_neither_ask_nor_talk_nor_take_longer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let exec = "{exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: IfAvailable, command: sh, args: [-c, 'echo $KUBERNETES_EXEC_INFO >INFO; echo $$ >PID; echo hear me >&2; exec sleep 60']}}";
+    let exec = exec.replace("INFO;", &format!("{};", at("info"))).replace("PID", &at("pid"));
+    let file = kubeconfig(&folder, "https://127.0.0.1:1", &exec);
+    assert_eq!(on_a_terminal(&file), ":4\r\n");
+    let info = fs::read_to_string(at("info")).expect("it was run");
+    assert!(info.contains("\"interactive\":false"), "{info}");
+    let pid = fs::read_to_string(at("pid")).expect("its number");
+    let state = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    assert!(state.is_empty() || state.contains(") Z "), "it was ended: {state}");
+}
+
 /// Otherwise what is piped in for the command would be eaten before the command runs, or a broken file would be reported
 /// into the line.
 #[test]

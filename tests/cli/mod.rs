@@ -6,6 +6,7 @@ mod contents;
 mod examples;
 mod observe;
 mod offline;
+mod options;
 mod output;
 mod owners;
 mod revisions;

@@ -83,6 +83,7 @@ impl Fake {
 /// The default's shape in milliseconds.
 pub fn patience() -> Patience {
     Patience {
+        sign_in: None,
         request: Some(Duration::from_millis(200)),
         pauses: vec![Duration::from_millis(1); 3],
         all: Duration::from_secs(10),

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use saferollback::cluster::kubeconfig::{Connection, ConnectionFlags, Environment, KubeconfigError};
+use saferollback::cluster::Notice;
+use saferollback::cluster::kubeconfig::{Connection, ConnectionFlags, Credential, Environment, KubeconfigError, Token};
 use tempfile::TempDir;
 
 const TWO: &str = "
@@ -79,7 +80,8 @@ fn the_current_context_decides_and_flags_override_it() {
         (connection.server.as_str(), connection.namespace.as_str()),
         ("https://two.example.com/k8s/clusters/x", "bar")
     );
-    assert_eq!(connection.config.auth_info.username.as_deref(), Some("bob"));
+    let password = Credential::Password { username: "bob".into(), password: Token("secret-b".into()) };
+    assert_eq!(connection.credential, password);
     assert!(load(TWO, &ConnectionFlags { context: Some("anonymous".into()), ..flags() }).is_ok());
 }
 
@@ -144,8 +146,9 @@ fn a_server_is_read_as_kubectl_reads_it() {
     for (cluster, server) in [
         ("server: 'localhost:8080'", "http://localhost:8080"),
         ("server: 'example.com/'", "http://example.com"),
-        ("server: 'localhost:6443', insecure-skip-tls-verify: true", "https://localhost:6443"),
-        ("server: '[::1]:6443', insecure-skip-tls-verify: true", "https://[::1]:6443"),
+        ("server: 'localhost:6443', insecure-skip-tls-verify: true", "http://localhost:6443"),
+        ("server: '[::1]:6443', insecure-skip-tls-verify: true", "http://[::1]:6443"),
+        ("server: 'HTTPS://example.com:443'", "https://example.com:443"),
         ("server: 'https://[::1]:6443'", "https://[::1]:6443"),
         ("server: 'https://example.com/a/b/?x=1#y'", "https://example.com/a/b"),
         ("server: ' https://example.com '", "https://example.com"),
@@ -167,25 +170,28 @@ fn a_server_is_read_as_kubectl_reads_it() {
 }
 
 #[test]
-fn base64_may_contain_white_space() {
+fn base64_may_contain_line_breaks() {
     let certificate = "-----BEGIN CERTIFICATE-----\nAQIDBA==\n-----END CERTIFICATE-----";
     let mut data = STANDARD.encode(certificate);
-    data.insert_str(10, "\n    ");
+    data.insert_str(10, "\r\n");
     data.push('\n');
-    let cluster = format!("server: 'localhost:6443', certificate-authority-data: \"{}\"", data.replace('\n', "\\n"));
+    let cluster = format!(
+        "server: 'https://x', certificate-authority-data: \"{}\"",
+        data.replace('\r', "\\r").replace('\n', "\\n")
+    );
     let connection = load(&one(&cluster, ""), &flags()).unwrap();
     assert_eq!(connection.config.root_cert, Some(vec![vec![1, 2, 3, 4]]));
-    assert_eq!(connection.server, "https://localhost:6443", "an authority means TLS");
 
-    let key = STANDARD.encode("key").replace('a', "a\\n ");
-    let user = format!("client-certificate-data: \"{key}\", client-key-data: \" {key}\"");
-    let connection = load(&one("server: 'localhost:6443'", &user), &flags()).unwrap();
+    let key = STANDARD.encode("key").replace('a', "a\\n");
+    let user = format!("client-certificate-data: \"{key}\", client-key-data: \"\\n{key}\"");
+    let connection = load(&one("server: 'https://x'", &user), &flags()).unwrap();
     let data = connection.config.auth_info.client_certificate_data.unwrap();
     assert_eq!(STANDARD.decode(data).unwrap(), b"key\n");
     for (cluster, user) in [
         ("server: 'https://x', certificate-authority-data: '%%%'", ""),
         ("server: 'https://x', certificate-authority-data: 'AAAA'", ""),
-        ("server: 'https://x'", "client-key-data: 'AAAA'"),
+        ("server: 'https://x', certificate-authority-data: 'AA AA'", ""),
+        ("server: 'https://x'", "client-certificate-data: 'AAAA'"),
         ("server: 'https://x'", "client-certificate-data: '%%', client-key-data: 'AAAA'"),
         ("server: 'https://x', certificate-authority: /does/not/exist", ""),
         ("server: 'https://x'", "tokenFile: /does/not/exist"),
@@ -215,20 +221,17 @@ fn paths_are_relative_to_the_file_that_names_them() {
     assert_eq!(connection.config.root_cert, Some(vec![vec![1, 2, 3]]));
     let user = connection.config.auth_info;
     assert!(user.client_certificate.is_none() && user.client_key_data.is_some());
-    assert!(user.token.is_some(), "a line break at the end of a token file is not part of the token");
+    let token = Token("t0ken".into());
+    let kept = Credential::File { path: directory.path().join("pki/token"), token };
+    assert_eq!(connection.credential, kept, "a line break at the end of a token file is not part of the token");
 }
 
 #[test]
-fn ways_to_sign_in_that_are_not_there_yet_name_the_user() {
-    for user in [
-        "exec: {apiVersion: client.authentication.k8s.io/v1, command: aws, args: null, env: null}",
-        "auth-provider: {name: oidc}",
-    ] {
-        let text = message(load(&one("server: 'https://x'", user), &flags()));
-        assert!(text.starts_with("user \"u\" signs in through ") && text.ends_with("not supported yet"), "{text}");
-    }
-    let text = message(load(&one("server: 'https://x', proxy-url: 'http://p'", ""), &flags()));
-    assert!(text.contains("user \"u\"") && text.contains("proxy-url"), "{text}");
+fn an_auth_provider_is_refused_where_nothing_else_signs_in() {
+    let provider = "auth-provider: {name: oidc}";
+    let text = message(load(&one("server: 'https://x'", provider), &flags()));
+    assert!(text.starts_with("user \"u\": signs in through an auth-provider"), "{text}");
+    assert!(load(&one("server: 'https://x'", &format!("{provider}, token: t")), &flags()).is_ok());
 }
 
 #[test]
@@ -287,7 +290,22 @@ fn a_pod_uses_its_service_account_only_if_nothing_else_was_asked_for() {
     let named = ConnectionFlags { namespace: Some("bar".into()), ..flags() };
     assert_eq!(Connection::load(&named, &inside).unwrap().namespace, "bar");
     let asked = ConnectionFlags { context: Some("prod".into()), ..flags() };
-    assert!(matches!(Connection::load(&asked, &inside), Err(KubeconfigError::None { .. })));
+    let text = message(Connection::load(&asked, &inside));
+    assert!(text.starts_with("context \"prod\" does not exist in any kubeconfig"), "{text}");
+    // Of the account nothing is left where the flags name another server, or another token.
+    let elsewhere = ConnectionFlags { server: Some("https://other".into()), ..flags() };
+    let other = Connection::load(&elsewhere, &inside).unwrap();
+    assert_eq!((other.server.as_str(), other.credential), ("https://other", Credential::None));
+    let token = ConnectionFlags { token: Some(Token("mine".into())), ..flags() };
+    assert_eq!(Connection::load(&token, &inside).unwrap().credential, Credential::Token(Token("mine".into())));
+    // kubectl names the account's namespace even for another cluster, unless the context names one.
+    assert_eq!(other.namespace, "shop");
+    let named = Environment { pod_namespace: Some("mine".into()), ..inside.clone() };
+    assert_eq!(Connection::load(&flags(), &named).unwrap().namespace, "mine");
+    let empty = directory.path().join("empty");
+    fs::write(&empty, "apiVersion: v1\nkind: Config\n").unwrap();
+    let empty = Environment { kubeconfig: Some(empty.into()), ..inside.clone() };
+    assert_eq!(Connection::load(&flags(), &empty).unwrap().context, "in-cluster", "a file that names no cluster");
     let missing = ConnectionFlags { kubeconfig: Some("/does/not/exist".into()), ..flags() };
     assert!(matches!(Connection::load(&missing, &inside), Err(KubeconfigError::Read { .. })));
     let file = directory.path().join("config");
@@ -296,4 +314,133 @@ fn a_pod_uses_its_service_account_only_if_nothing_else_was_asked_for() {
     assert_eq!(Connection::load(&flags(), &both).unwrap().context, "a");
     fs::remove_file(directory.path().join("token")).unwrap();
     assert!(matches!(Connection::load(&flags(), &inside), Err(KubeconfigError::None { .. })));
+}
+
+/// Otherwise a flag would be taken in and mean nothing, or what belongs to one server would be held against another.
+#[test]
+fn flags_take_the_place_of_what_the_file_says() {
+    let directory = TempDir::new().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let authority = write("ca", "-----BEGIN CERTIFICATE-----\nAQID\n-----END CERTIFICATE-----\n");
+    let certificate = write("certificate", "c");
+    let key = write("key", "k");
+    let text = one(
+        "server: 'https://x', tls-server-name: inner, certificate-authority-data: 'LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCkFRSURCQT09Ci0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K'",
+        "token: file, as: alice, as-groups: [a], as-user-extra: {team: [x], site: [y]}",
+    );
+    let config = |flags: &ConnectionFlags| load(&text, flags).unwrap().config;
+    let plain = config(&flags());
+    assert_eq!((plain.tls_server_name.as_deref(), plain.root_cert), (Some("inner"), Some(vec![vec![1, 2, 3, 4]])));
+
+    let moved = config(&ConnectionFlags { server: Some("https://y".into()), ..flags() });
+    assert_eq!((moved.cluster_url.host(), moved.tls_server_name), (Some("y"), None));
+    let named = config(&ConnectionFlags { tls_server_name: Some("other".into()), ..flags() });
+    assert_eq!(named.tls_server_name.as_deref(), Some("other"));
+    let other = config(&ConnectionFlags { certificate_authority: Some(authority.clone()), ..flags() });
+    assert_eq!(other.root_cert, Some(vec![vec![1, 2, 3]]));
+    let blind = load(&text, &ConnectionFlags { insecure_skip_tls_verify: true, ..flags() }).unwrap();
+    assert_eq!((blind.config.root_cert, blind.config.accept_invalid_certs), (None, true));
+    assert_eq!(blind.notices, [Notice::Warning("the certificate of https://x is not checked".into())]);
+    assert!(config(&ConnectionFlags { disable_compression: true, ..flags() }).disable_compression);
+
+    let given = Some(Token("flag".into()));
+    let token = load(&text, &ConnectionFlags { token: given.clone(), ..flags() }).unwrap();
+    assert_eq!(token.credential, Credential::Token(Token("flag".into())));
+    assert!(!format!("{:?}", ConnectionFlags { token: given, ..flags() }).contains("flag"), "not in any debug output");
+    let signed = ConnectionFlags { client_certificate: Some(certificate), client_key: Some(key.clone()), ..flags() };
+    let data = config(&signed).auth_info.client_certificate_data.unwrap();
+    assert_eq!(STANDARD.decode(data).unwrap(), b"c\n");
+
+    let acting = config(&ConnectionFlags {
+        impersonate: Some("bob".into()),
+        impersonate_uid: Some("7".into()),
+        impersonate_groups: vec!["b".into(), "c".into()],
+        impersonate_extra: vec![("team".into(), "1".into()), ("team".into(), "2=3".into())],
+        ..flags()
+    });
+    let user = acting.auth_info;
+    assert_eq!((user.impersonate.as_deref(), user.impersonate_uid.as_deref()), (Some("bob"), Some("7")));
+    assert_eq!(user.impersonate_groups, Some(vec!["b".to_string(), "c".to_string()]));
+    let extra = user.impersonate_user_extra.unwrap();
+    assert_eq!((&extra["team"], &extra["site"]), (&vec!["1".to_string(), "2=3".to_string()], &vec!["y".to_string()]));
+
+    let nobody = one("server: 'https://x'", "");
+    for (flags, words) in [
+        (ConnectionFlags { impersonate_groups: vec!["a".into()], ..flags() }, "as nobody"),
+        (ConnectionFlags { impersonate_uid: Some("1".into()), ..flags() }, "as nobody"),
+        (ConnectionFlags { impersonate_extra: vec![("a".into(), "b".into())], ..flags() }, "as nobody"),
+        (ConnectionFlags { client_key: Some(key), ..flags() }, "--client-key needs --client-certificate"),
+        (
+            ConnectionFlags { certificate_authority: Some(authority), insecure_skip_tls_verify: true, ..flags() },
+            "has both a certificate-authority and insecure-skip-tls-verify",
+        ),
+    ] {
+        let text = message(load(&nobody, &flags));
+        assert!(text.contains(words), "{text}");
+    }
+    let password = one("server: 'https://x'", "username: u, password: p");
+    let both = ConnectionFlags { token: Some(Token("t".into())), ..self::flags() };
+    assert!(message(load(&password, &both)).contains("both a token and a password"));
+}
+
+/// Otherwise `--server` alone would ask for a kubeconfig that nobody needs.
+#[test]
+fn a_server_is_enough() {
+    let flags = ConnectionFlags {
+        server: Some("https://x".into()),
+        token: Some(Token("t".into())),
+        namespace: Some("shop".into()),
+        ..flags()
+    };
+    let nowhere = Environment::default();
+    let connection = Connection::load(&flags, &nowhere).unwrap();
+    assert_eq!((connection.server.as_str(), connection.namespace.as_str()), ("https://x", "shop"));
+    assert_eq!(connection.credential, Credential::Token(Token("t".into())));
+    // Also where the context's cluster is gone, but not where the flag's is.
+    let gone = ConnectionFlags { context: Some("nowhere".into()), token: None, ..flags.clone() };
+    assert_eq!(load(TWO, &gone).unwrap().credential, Credential::Token(Token("secret-a".into())));
+    let text = message(load(TWO, &ConnectionFlags { cluster: Some("gone".into()), ..flags.clone() }));
+    assert!(text.starts_with("cluster \"gone\" does not exist in "), "{text}");
+    let text = message(Connection::load(&ConnectionFlags { user: Some("x".into()), ..flags }, &nowhere));
+    assert!(text.starts_with("user \"x\" does not exist in any kubeconfig"), "{text}");
+}
+
+/// Otherwise a token would be readable for whoever listens on the way: kubectl sends none there either.
+#[test]
+fn nothing_secret_goes_to_a_server_without_tls() {
+    for user in
+        ["token: t", "username: u, password: p", "exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: x}"]
+    {
+        let connection = load(&one("server: 'http://x'", user), &flags()).unwrap();
+        assert_eq!((connection.credential, connection.plugin), (Credential::None, None));
+        let said = "no credentials are sent over http://x: it is not encrypted";
+        assert_eq!(connection.notices, [Notice::Note(said.into())]);
+    }
+    assert_eq!(load(&one("server: 'http://x'", ""), &flags()).unwrap().notices, []);
+}
+
+/// Otherwise what kubectl refuses would be run here, or the other way round.
+#[test]
+fn a_plugin_is_checked_as_kubectl_does() {
+    let v1 = "apiVersion: client.authentication.k8s.io/v1, command: aws";
+    for (exec, words) in [
+        (v1.to_string(), "without an interactiveMode"),
+        ("command: aws, interactiveMode: Never".to_string(), "without an apiVersion"),
+        (format!("{}, interactiveMode: Never", v1.replace("command: aws", "command: ''")), "without a command"),
+        (format!("{}, interactiveMode: Never", v1.replace("/v1", "/v1alpha1")), "v1alpha1"),
+        (format!("{v1}, interactiveMode: Never, env: [{{value: x}}]"), "without a name"),
+    ] {
+        let text = message(load(&one("server: 'https://x'", &format!("exec: {{{exec}}}")), &flags()));
+        assert!(text.starts_with("user \"u\": has a credential plugin (exec)") && text.contains(words), "{text}");
+    }
+    let exec = format!("exec: {{{v1}, interactiveMode: Never, args: null, env: null}}");
+    assert!(load(&one("server: 'https://x'", &exec), &flags()).unwrap().plugin.is_some());
+    // Whoever has a token needs no plugin.
+    assert_eq!(load(&one("server: 'https://x'", &format!("{exec}, token: t")), &flags()).unwrap().plugin, None);
+    let exec = "exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: aws}";
+    assert!(load(&one("server: 'https://x'", exec), &flags()).unwrap().plugin.is_some());
 }

@@ -4,6 +4,7 @@ mod fake;
 mod kubeconfig;
 mod offline;
 mod probe;
+mod proxy;
 mod read;
 mod socket;
 mod watch;

@@ -119,7 +119,7 @@ async fn the_domain_probe_fetches_a_number_and_no_content() {
     assert!(seen[0].accept.contains("as=PartialObjectMetadataList"), "{}", seen[0].accept);
 }
 
-// alexellis/registry-creds#31 and its like: 403 is not "absent".
+/// Without this what may not be read would be taken for gone (C101, alexellis/registry-creds#31).
 #[tokio::test]
 async fn absent_and_forbidden_are_different_answers() {
     let message = "configmaps \"b\" is forbidden: User \"eve\" cannot get resource \"configmaps\" in API group \"\"";

@@ -2,8 +2,8 @@
 
 use super::numbers::says;
 use super::undo::writes;
-use crate::support::client::{CONFIGMAPS, DEPLOYMENTS, Resource, SERVICES};
-use crate::support::control_plane::{ControlPlane, Namespace};
+use crate::support::client::{CONFIGMAPS, DEPLOYMENTS, REPLICASETS, Resource, SERVICES};
+use crate::support::control_plane::{ControlPlane, Namespace, wait};
 use crate::support::incident::{self, AGED};
 use crate::support::player::Player;
 use crate::support::product::{self, Ran};
@@ -341,5 +341,50 @@ fn observing_works_with_its_role_and_says_what_is_missing() {
             assert!(!file.exists(), "what was not all seen is not saved");
         }
     }
+    assert_eq!(writes(&namespace), [""; 0]);
+}
+
+/// Without this what somebody may not read would look like something that is not there, and an optional ConfigMap behind a
+/// missing right like none (C101).
+#[test]
+fn c101_what_may_not_be_read_is_never_absent() {
+    let namespace = ControlPlane::main().namespace("forbidden");
+    for name in ["cfg-a", "cfg-b"] {
+        namespace.all(CONFIGMAPS).create(&json!({"metadata": {"name": name}, "data": {"a": "1"}})).ok();
+    }
+    namespace.all(SECRETS).create(&json!({"metadata": {"name": "s1"}, "stringData": {"P": "x"}})).ok();
+    let mut web = incident::web(0);
+    web["spec"]["template"]["spec"]["containers"][0]["envFrom"] = json!([
+        {"configMapRef": {"name": "cfg-a"}}, {"configMapRef": {"name": "cfg-b", "optional": true}},
+        {"secretRef": {"name": "s1"}}, {"configMapRef": {"name": "cfg-c"}},
+    ]);
+    namespace.all(DEPLOYMENTS).create(&web).ok();
+    // Without Pods nothing is rolled out: two ReplicaSets are enough.
+    let revisions = |count| wait("a ReplicaSet", || (namespace.items(REPLICASETS).len() == count).then_some(()));
+    revisions(1);
+    incident::release(&namespace, "two");
+    revisions(2);
+    let rules = json!([
+        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get"]},
+        {"apiGroups": ["apps"], "resources": ["replicasets"], "verbs": ["list"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["cfg-a", "cfg-c"], "verbs": ["get", "list"]},
+    ]);
+    let few = rights::named(&namespace, "few", &rules);
+    let history = run_as(&namespace, few.path(), &["history", "deploy/web", "-o", "json"]).expect(0).document();
+    let found = verdicts(&history);
+    for (name, verdict) in [("cfg-b", Verdict::Unreadable), ("s1", Verdict::Unreadable), ("cfg-c", Verdict::Missing)] {
+        let own: Vec<&Verdict> = found.iter().filter(|(n, _)| n.contains(name)).map(|(_, v)| v).collect();
+        assert_eq!(own, [&verdict; 2], "{name}: {found:?}");
+    }
+    assert!(found.iter().any(|(n, v)| n.contains("cfg-a") && claim(*v) < 3), "{found:?}");
+    // Contents are read by LIST of one name: with GET alone they stay unread, which is not the same as gone.
+    let mut get = rules.clone();
+    get[2]["verbs"] = json!(["get"]);
+    let get = rights::named(&namespace, "get", &get);
+    let history = run_as(&namespace, get.path(), &["history", "deploy/web", "-o", "json"]).expect(0).document();
+    assert!(verdicts(&history).iter().all(|(_, verdict)| *verdict == Verdict::Unreadable), "{history:#}");
+    run_as(&namespace, few.path(), &["check", "deploy/web", "--to-revision", "1"]).expect(3);
+    let undo = run_as(&namespace, few.path(), &["undo", "deploy/web", "--to-revision", "1", "-y"]).expect(3);
+    says(&undo, &["cfg-b", "cfg-c"]);
     assert_eq!(writes(&namespace), [""; 0]);
 }

@@ -49,12 +49,16 @@ current-context: a
 contexts:
 - {name: a, context: {cluster: one, user: alice, namespace: shop}}
 - {name: b, context: {cluster: two, user: bob}}
+- {name: c, context: {cluster: two, user: eve}}
 clusters:
 - {name: one, cluster: {server: 'https://127.0.0.1:1/', tls-server-name: x, insecure-skip-tls-verify: false}}
 - {name: two, cluster: {server: 'http://[::1]:1/a', certificate-authority-data: LS0tLS0K, proxy-url: 'http://x'}}
+- {name: three, cluster: {server: 'https://x', extensions: [{name: client.authentication.k8s.io/exec, extension: {}}]}}
 users:
 - {name: alice, user: {token: t, username: u, password: p, as: v, as-groups: [g], as-user-extra: {k: [v]}}}
-- {name: bob, user: {client-certificate-data: LS0t, client-key-data: LS0t, exec: {command: x, args: null, env: null}}}
+- {name: bob, user: {client-certificate-data: LS0t, client-key-data: LS0t}}
+- {name: eve, user: {exec: {command: x, args: null, env: [{name: a, value: b}], apiVersion: client.authentication.k8s.io/v1,
+  interactiveMode: Never, provideClusterInfo: true, installHint: y}}}
 ";
 
 // ---------------------------------------------------------------- files
@@ -84,7 +88,7 @@ pub fn kubeconfig(bytes: &[u8]) {
         return;
     }
     let environment = Environment { kubeconfig: Some(file.path().as_os_str().to_owned()), ..Environment::default() };
-    for context in [None, Some("b".to_string())] {
+    for context in [None, Some("b".to_string()), Some("c".to_string())] {
         let flags = ConnectionFlags { context, ..ConnectionFlags::default() };
         match Connection::load(&flags, &environment) {
             Ok(connection) => {

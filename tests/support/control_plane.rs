@@ -206,6 +206,8 @@ pub struct AuditEvent {
     pub user_agent: String,
     pub dry_run: bool,
     pub code: i64,
+    /// Whom the server took the request for, whoever sent it.
+    pub user: Value,
 }
 
 impl From<Value> for AuditEvent {
@@ -221,6 +223,10 @@ impl From<Value> for AuditEvent {
             // A deletion's dry run may also stand in its body, which is not logged: ask for it by query.
             dry_run: uri.split(['?', '&']).any(|part| part == "dryRun=All"),
             code: event["responseStatus"]["code"].as_i64().unwrap_or_default(),
+            user: match &event["impersonatedUser"] {
+                Value::Null => event["user"].clone(),
+                user => user.clone(),
+            },
             uri,
         }
     }

@@ -2,6 +2,7 @@
 
 pub mod client;
 pub mod control_plane;
+pub mod hop;
 pub mod incident;
 pub mod kubelet;
 pub mod node;

@@ -1359,6 +1359,7 @@ fn c63_a_hash_in_the_name_is_no_content_name() {
     assert_eq!(saferollback::core::evidence::content_named(&object, &content), None);
 }
 
+/// Without this a missing right would be told as a deleted object (C101).
 #[test]
 fn c101_unreadable_is_neither_missing_nor_unknown() {
     let mut scene = Scene::calm(env_from());
