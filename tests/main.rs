@@ -25,6 +25,7 @@ mod pods;
 mod policy;
 mod prune;
 mod readme;
+mod reference;
 mod references;
 mod rollout;
 mod schema;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::cli::completion::Completion;
 use crate::cli::options::Connection;
 use crate::cli::output::Output;
 use crate::core::observation::Probe;
@@ -102,9 +103,14 @@ pub enum Verb {
     /// Print the Role that a verb needs, and what is lost without each rule
     #[command(after_help = "Examples:\n  kubectl saferollback rbac --for undo -n shop | kubectl apply -f -")]
     Rbac(Rbac),
+    /// Completion by TAB: install it for kubectl, or print a shell's script
+    #[command(subcommand)]
+    Completion(Completion),
     /// List the flags that every command takes: which cluster, and as whom
+    #[command(after_help = "Examples:\n  kubectl saferollback options")]
     Options,
     /// Print the version
+    #[command(after_help = "Examples:\n  kubectl saferollback version")]
     Version,
 }
 

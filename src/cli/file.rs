@@ -1,4 +1,4 @@
-//! A document in a file: whole or not at all, and never over another one unasked.
+//! A file: whole or not at all, and never over another one unasked.
 
 use std::collections::hash_map::RandomState;
 use std::fs::{self, File, OpenOptions};
@@ -21,9 +21,21 @@ pub fn check(path: &Path, overwrite: bool) -> Result<(), Failure> {
 /// # Errors
 /// It could not be written, or somebody else wrote a file of that name meanwhile. Then there is none of ours.
 pub fn write(path: &Path, text: &str, overwrite: bool) -> Result<(), Failure> {
+    write_as(path, text, overwrite, 0o600)
+}
+
+/// The same, for a file that can be run.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_program(path: &Path, text: &str, overwrite: bool) -> Result<(), Failure> {
+    write_as(path, text, overwrite, 0o755)
+}
+
+fn write_as(path: &Path, text: &str, overwrite: bool, mode: u32) -> Result<(), Failure> {
     let beside = beside(path);
     let wrong = |path: &Path, error: io::Error| Failure::Given(format!("cannot write {}: {error}", path.display()));
-    let filled = fill(&beside, text).map_err(|error| wrong(&beside, error));
+    let filled = fill(&beside, text, mode).map_err(|error| wrong(&beside, error));
     let named = filled.and_then(|()| match overwrite {
         true => fs::rename(&beside, path).map_err(|error| wrong(path, error)),
         // A rename would replace what somebody wrote meanwhile; a second name fails there.
@@ -49,11 +61,12 @@ fn beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-fn fill(path: &Path, text: &str) -> io::Result<()> {
+#[cfg_attr(not(unix), expect(unused_variables, reason = "other systems know no modes"))]
+fn fill(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
     let mut file = options.open(path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()

@@ -2,6 +2,8 @@
 
 mod args;
 mod check;
+mod complete;
+mod completion;
 mod contents;
 mod diff;
 mod error;
@@ -48,9 +50,22 @@ use crate::run::several::Outcomes;
 use crate::run::undo::{Asked, DryRun, OnFailure, Request};
 use crate::run::{self, Failure, Phase};
 
+/// All verbs and flags: what the reference pages are made of.
+pub fn command() -> clap::Command {
+    options::command()
+}
+
 /// Parses the command line, runs the verb, prints, and returns the exit code.
 pub fn main() -> u8 {
     let words: Vec<OsString> = std::env::args_os().collect();
+    let text: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    // Before clap: these words are no command line of ours yet, and may hold anything.
+    if complete::is_called(text.first()) {
+        return complete::answer(text.get(1..).unwrap_or_default());
+    }
+    if text.get(1).is_some_and(|word| word == "__complete") {
+        return complete::answer(text.get(2..).unwrap_or_default());
+    }
     let cli = match options::parse(&words) {
         Ok(cli) => cli,
         Err(error) => {
@@ -93,6 +108,7 @@ fn notice(notice: Notice) {
 
 async fn verb(cli: &Cli) -> Result<u8, Failure> {
     match &cli.verb {
+        Verb::Completion(args) => completion::verb(args),
         Verb::Options => {
             ui::out(&options::list());
             Ok(0)

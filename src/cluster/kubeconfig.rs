@@ -7,6 +7,7 @@
 
 mod endpoint;
 mod files;
+mod names;
 mod user;
 
 use std::collections::BTreeSet;
@@ -23,6 +24,7 @@ use kube::config::{AuthInfo, Cluster as Endpoint, Context};
 use serde_json::{Map, Value};
 
 use self::files::Files;
+pub use self::names::Names;
 use self::user::User;
 use crate::cluster::Notice;
 use crate::cluster::plugin::Plugin;
@@ -80,6 +82,8 @@ pub struct Environment {
     pub service_port: Option<String>,
     /// Where a Pod finds its service account; `None` is the usual place.
     pub service_account: Option<PathBuf>,
+    /// Nobody is to be asked or told anything on the terminal, though there is one: as while a line is being typed.
+    pub unattended: bool,
     /// `POD_NAMESPACE`, which some set inside a Pod.
     pub pod_namespace: Option<String>,
     /// `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, or their names in small letters.
@@ -100,6 +104,7 @@ impl Environment {
             service_host: text("KUBERNETES_SERVICE_HOST"),
             service_port: text("KUBERNETES_SERVICE_PORT"),
             service_account: None,
+            unattended: false,
             pod_namespace: text("POD_NAMESPACE"),
             https_proxy: either("HTTPS_PROXY"),
             http_proxy: either("HTTP_PROXY"),
@@ -300,7 +305,9 @@ impl Choice {
         }
         let server = endpoint::shown(&config.cluster_url);
         let mut plugin = match exec {
-            Some(exec) => Some(Plugin::new(&exec, told(&server, &config, &self.endpoint)).map_err(of_user)?),
+            Some(exec) => Some(
+                Plugin::new(&exec, told(&server, &config, &self.endpoint), environment.unattended).map_err(of_user)?,
+            ),
             None => None,
         }
         .filter(|_| !signed);

@@ -34,6 +34,8 @@ pub struct Plugin {
     hint: String,
     /// What it is told about the cluster, if it asks for that.
     cluster: Option<Value>,
+    /// It may neither ask nor say anything.
+    unattended: bool,
 }
 
 impl fmt::Debug for Plugin {
@@ -64,7 +66,7 @@ impl Plugin {
     ///
     /// # Errors
     /// What is wrong with the entry, by kubectl's rules.
-    pub(super) fn new(exec: &ExecConfig, cluster: Value) -> Result<Plugin, String> {
+    pub(super) fn new(exec: &ExecConfig, cluster: Value, unattended: bool) -> Result<Plugin, String> {
         let filled = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let command = filled(&exec.command).ok_or("has a credential plugin (exec) without a command")?;
         let version = filled(&exec.api_version).ok_or("has a credential plugin (exec) without an apiVersion")?;
@@ -96,6 +98,7 @@ impl Plugin {
             mode,
             hint: exec.install_hint.clone().unwrap_or_default(),
             cluster: exec.provide_cluster_info.then_some(cluster),
+            unattended,
         })
     }
 
@@ -103,7 +106,7 @@ impl Plugin {
     pub(super) async fn run(&self, limit: Option<Duration>) -> Result<Given, Failed> {
         let fail =
             |cause: String| Failed { cause: format!("the credential plugin {:?} {cause}", self.command), hint: None };
-        let terminal = std::io::stdin().is_terminal();
+        let terminal = !self.unattended && std::io::stdin().is_terminal();
         let interactive = match self.mode {
             ExecInteractiveMode::Never => false,
             ExecInteractiveMode::IfAvailable => terminal,
@@ -120,7 +123,7 @@ impl Plugin {
             .env("KUBERNETES_EXEC_INFO", self.info(interactive).to_string())
             .stdin(if interactive { Stdio::inherit() } else { Stdio::null() })
             .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
+            .stderr(if self.unattended { Stdio::null() } else { Stdio::inherit() })
             .kill_on_drop(true);
         let mut child = command.spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {

@@ -49,10 +49,12 @@ pub enum Resource {
     Services,
     /// Which Pods a Service leads to.
     EndpointSlices,
+    /// Of the whole cluster: listed with an empty namespace.
+    Namespaces,
 }
 
 impl Resource {
-    pub const ALL: [Resource; 20] = [
+    pub const ALL: [Resource; 21] = [
         Resource::Deployments,
         Resource::StatefulSets,
         Resource::DaemonSets,
@@ -73,6 +75,7 @@ impl Resource {
         Resource::HelmReleases,
         Resource::Services,
         Resource::EndpointSlices,
+        Resource::Namespaces,
     ];
 
     /// The word of the URL and of messages.
@@ -98,6 +101,7 @@ impl Resource {
             Resource::HelmReleases => "helmreleases",
             Resource::Services => "services",
             Resource::EndpointSlices => "endpointslices",
+            Resource::Namespaces => "namespaces",
         }
     }
 
@@ -123,6 +127,7 @@ impl Resource {
             Resource::HelmReleases => "HelmRelease",
             Resource::Services => "Service",
             Resource::EndpointSlices => "EndpointSlice",
+            Resource::Namespaces => "Namespace",
         }
     }
 
@@ -151,7 +156,8 @@ impl Resource {
             | Resource::Events
             | Resource::ReplicationControllers
             | Resource::PodTemplates
-            | Resource::Services => "/api/v1",
+            | Resource::Services
+            | Resource::Namespaces => "/api/v1",
         }
     }
 
@@ -291,7 +297,7 @@ impl Cluster {
         let asked = Asked::new("list", resource, namespace, None);
         let mut left = RESTARTS;
         loop {
-            match self.pages(&asked, resource, select, &[]).await {
+            match self.pages(&asked, resource, select, &[], resource.accept_list()).await {
                 Err((error @ ReadError::Expired { .. }, paging)) if !paging || left == 0 => return Err(error),
                 Err((ReadError::Expired { .. }, _)) => left -= 1,
                 done => return done.map_err(|(error, _)| error),
@@ -315,7 +321,8 @@ impl Cluster {
     ) -> Result<List, ReadError> {
         let asked = Asked::new("list", resource, namespace, None);
         let exact = [("resourceVersion", version.to_string()), ("resourceVersionMatch", "Exact".to_string())];
-        let list = self.pages(&asked, resource, select, &exact).await.map_err(|(error, _)| error)?;
+        let pages = self.pages(&asked, resource, select, &exact, resource.accept_list());
+        let list = pages.await.map_err(|(error, _)| error)?;
         let malformed = |cause: String| ReadError::Malformed { asked: asked.clone(), cause };
         if list.version.is_none_or(|seen| seen > version) {
             return Err(malformed(format!("asked for version {version}, the list does not say that it is that old")));
@@ -324,6 +331,17 @@ impl Cluster {
             return Err(malformed(format!("asked for version {version}, {} is newer", item.name())));
         }
         Ok(list)
+    }
+
+    /// What the objects are called and what is annotated on them, without their content: ConfigMaps are not read in full
+    /// for their names.
+    ///
+    /// # Errors
+    /// As [`Cluster::list`].
+    pub async fn list_metadata(&self, resource: Resource, namespace: &str) -> Result<List, ReadError> {
+        let asked = Asked::new("list", resource, namespace, None);
+        let pages = self.pages(&asked, resource, Select::All, &[], ACCEPT_METADATA);
+        pages.await.map_err(|(error, _)| error)
     }
 
     /// The list's number alone, of a consistent read that fetches one object's metadata at most.
@@ -377,6 +395,7 @@ impl Cluster {
         resource: Resource,
         select: Select<'_>,
         at: &[(&'static str, String)],
+        accept: &'static str,
     ) -> Result<List, (ReadError, bool)> {
         let mut list = List::default();
         let mut next: Option<String> = None;
@@ -389,8 +408,7 @@ impl Cluster {
                 Some(token) => query.push(("continue", token)),
                 None => query.extend(at.iter().cloned()),
             }
-            let page =
-                self.page(asked, resource, &query, resource.accept_list()).await.map_err(|error| (error, paging))?;
+            let page = self.page(asked, resource, &query, accept).await.map_err(|error| (error, paging))?;
             if !paging {
                 list.version = page.version;
             }

@@ -1,6 +1,7 @@
 //! One file a verb, read top to bottom in stage order.
 
 pub mod check;
+pub mod complete;
 pub mod contents;
 pub mod diff;
 pub mod history;
@@ -136,8 +137,17 @@ pub async fn scene(
     from_file: &[PathBuf],
     on_notice: impl Fn(Notice) + Send + Sync + 'static,
 ) -> Result<Scene, Failure> {
+    scene_in(flags, &Environment::of_process(), from_file, on_notice).await
+}
+
+async fn scene_in(
+    flags: &ConnectionFlags,
+    environment: &Environment,
+    from_file: &[PathBuf],
+    on_notice: impl Fn(Notice) + Send + Sync + 'static,
+) -> Result<Scene, Failure> {
     if from_file.is_empty() {
-        let connection = Connection::load(flags, &Environment::of_process())?;
+        let connection = Connection::load(flags, environment)?;
         let cluster = Cluster::connect(&connection).await?;
         for said in connection.notices {
             on_notice(said);

@@ -1,6 +1,9 @@
 //! Whole commands: stdout, stderr and exit code together.
 
+mod complete;
+mod completion;
 mod contents;
+mod examples;
 mod observe;
 mod offline;
 mod options;

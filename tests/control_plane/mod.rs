@@ -1,9 +1,11 @@
 //! Tests of the harness itself, and of the API facts the product rests on.
 
+mod complete;
 mod connection;
 mod contents;
 mod credentials;
 mod evidence;
+mod examples;
 mod facts;
 mod fields;
 mod harness;

@@ -13,3 +13,4 @@ pub mod rights;
 pub mod rust;
 pub mod schema;
 pub mod terminal;
+pub mod verbs;

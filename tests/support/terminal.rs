@@ -125,6 +125,15 @@ impl Terminal {
         }
     }
 
+    /// Waits until it has written nothing for a while: it has done what it was told, as a person sees it.
+    pub fn until_silent(&mut self) {
+        let mut length = usize::MAX;
+        while length != self.seen.len() {
+            length = self.seen.len();
+            self.take(Duration::from_millis(300));
+        }
+    }
+
     /// Waits for its end: the exit code, all that was on the terminal (and stdout, where that is elsewhere), and how the
     /// terminal is left: with the modes and the cursor of before.
     #[track_caller]
