@@ -46,6 +46,9 @@ pub struct Printing {
     /// Print tables without their header
     #[arg(long, global = true, hide = true)]
     pub no_headers: bool,
+    /// How much to tell of the work: 6 names each request, on stderr
+    #[arg(short = 'v', long = "v", global = true, hide = true, value_name = "LEVEL", default_value = "0")]
+    pub verbosity: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -57,7 +60,9 @@ pub enum Colour {
 
 #[derive(Subcommand, Debug)]
 pub enum Verb {
-    /// List the revisions, and what a new Pod of each would read now; or the versions of a ConfigMap
+    /// List the revisions, and what a new Pod of each would read now
+    ///
+    /// Of a ConfigMap: its versions that are still known, with who wrote and who read them.
     #[command(
         after_help = "Examples:\n  kubectl saferollback history web\n  kubectl saferollback history web --revision 3 -o json\n  kubectl saferollback history configmap/settings"
     )]
@@ -67,7 +72,7 @@ pub enum Verb {
         after_help = "Examples:\n  kubectl saferollback check web\n  kubectl saferollback check web --to-revision 3\n\nExit codes: 0 safe or likely safe, 3 not, 1 it could not be told, 2 usage."
     )]
     Check(Check),
-    /// Show what differs between a revision and today, or between two revisions
+    /// Show what differs between a revision and today, or another revision
     #[command(
         after_help = "Without --to: against what a new Pod would read now. Without --from: from the current revision, as its\ncontainers read.\n\nExamples:\n  kubectl saferollback diff web\n  kubectl saferollback diff web --from 1\n  kubectl saferollback diff web --from 1 --to 3 --show-content\n\nExit codes: 0 no difference, 1 a difference, 2 usage or it could not be told,\n3 no known difference, but not all is known; also no such revision."
     )]
@@ -103,10 +108,10 @@ pub enum Verb {
     /// Print the Role that a verb needs, and what is lost without each rule
     #[command(after_help = "Examples:\n  kubectl saferollback rbac --for undo -n shop | kubectl apply -f -")]
     Rbac(Rbac),
-    /// Completion by TAB: install it for kubectl, or print a shell's script
+    /// Complete by TAB: install that for kubectl, or print a script
     #[command(subcommand)]
     Completion(Completion),
-    /// List the flags that every command takes: which cluster, and as whom
+    /// List the flags that every verb takes: which cluster, as whom
     #[command(after_help = "Examples:\n  kubectl saferollback options")]
     Options,
     /// Print the version

@@ -8,6 +8,7 @@ mod contents;
 mod diff;
 mod error;
 mod file;
+mod help;
 mod history;
 mod observe;
 mod options;
@@ -17,6 +18,7 @@ mod restore;
 mod screen;
 mod snapshot;
 mod status;
+mod traffic;
 mod ui;
 mod undo;
 mod yaml;
@@ -75,9 +77,15 @@ pub fn main() -> u8 {
         }
     };
     ui::set_up(!cli.printing.no_headers, cli.printing.colour);
+    traffic::set_up(cli.printing.verbosity);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result = match runtime {
-        Ok(runtime) => runtime.block_on(verb(&cli)),
+        Ok(runtime) => runtime.block_on(async {
+            tokio::select! {
+                result = verb(&cli) => result,
+                never = traffic::silence() => match never {},
+            }
+        }),
         Err(problem) => Err(Failure::Given(format!("cannot start: {problem}"))),
     };
     match result {
@@ -100,6 +108,7 @@ pub fn main() -> u8 {
 
 fn notice(notice: Notice) {
     let label = match notice {
+        Notice::Sent { .. } | Notice::Answered { .. } => return traffic::heard(&notice),
         Notice::Warning(_) => "Warning",
         Notice::Note(_) | Notice::Retry { .. } => "Note",
     };

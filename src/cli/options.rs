@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, Args, Command, CommandFactory, FromArgMatches};
 
 use crate::cli::args::{Cli, Printing, duration};
+use crate::cli::help;
 use crate::cluster::kubeconfig::{ConnectionFlags, Token};
 
 /// Accepted before and after the verb; kept out of each verb's help, as kubectl does.
@@ -157,7 +158,7 @@ pub fn command() -> Command {
         }
         false => arg,
     };
-    about(Cli::command().mut_args(last))
+    help::on_one_screen(about(Cli::command().mut_args(last)))
 }
 
 /// # Errors

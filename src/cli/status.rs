@@ -138,6 +138,7 @@ impl Waiting for Watcher {
                 text.push_str(line);
                 text.push('\n');
             }
+            ui::draw();
             ui::err(&text);
             self.drawn = frame.len();
             self.frame = frame;

@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::rc::Rc;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use dialoguer::theme::Theme;
 
@@ -18,11 +20,36 @@ use crate::run::{Failure, Phase, Voice, Waiting};
 
 /// Writes to stdout. A closed pipe (`| head -1`) is the reader's right and no failure: nothing more is written.
 pub fn out(text: &str) {
+    spoke();
     let _ = io::stdout().lock().write_all(text.as_bytes());
 }
 
 pub fn err(text: &str) {
+    spoke();
     let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+static SPOKE: Mutex<Option<Instant>> = Mutex::new(None);
+
+fn spoke() {
+    *SPOKE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+}
+
+/// For how long nothing was printed.
+pub fn quiet() -> Duration {
+    let spoke = *SPOKE.lock().unwrap_or_else(PoisonError::into_inner);
+    spoke.map_or(Duration::MAX, |at| at.elapsed())
+}
+
+static DRAWS: AtomicBool = AtomicBool::new(false);
+
+/// From now on lines are drawn again: nobody else may write between them.
+pub fn draw() {
+    DRAWS.store(true, Ordering::Relaxed);
+}
+
+pub fn draws() -> bool {
+    DRAWS.load(Ordering::Relaxed)
 }
 
 static LOOK: OnceLock<Look> = OnceLock::new();

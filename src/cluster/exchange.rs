@@ -7,7 +7,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Method, Request, header};
 use http_body::Body as _;
@@ -148,7 +148,36 @@ impl Refused {
     }
 }
 
+/// A request that is on its way: said when it begins and when it ends, however it ends.
+struct Call<'a> {
+    cluster: &'a Cluster,
+    number: u64,
+    call: String,
+    status: Option<u16>,
+    began: Instant,
+}
+
+impl<'a> Call<'a> {
+    fn begin(cluster: &'a Cluster, call: String) -> Call<'a> {
+        let number = cluster.line.calls.fetch_add(1, Ordering::Relaxed);
+        cluster.tell(Notice::Sent { number, call: call.clone() });
+        Call { cluster, number, call, status: None, began: Instant::now() }
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        let (number, call) = (self.number, std::mem::take(&mut self.call));
+        self.cluster.tell(Notice::Answered { number, call, status: self.status, took: self.began.elapsed() });
+    }
+}
+
 impl Cluster {
+    fn begin(&self, request: &Request<Vec<u8>>) -> Call<'_> {
+        self.line.requests.fetch_add(1, Ordering::Relaxed);
+        Call::begin(self, format!("{} {}{}", request.method(), self.server.trim_end_matches('/'), request.uri()))
+    }
+
     /// Sends one request and collects the answer, under the deadline: once, save that a refused credential (401) is
     /// renewed, if it can be. A request that was not let in has done nothing, so that goes for writes too.
     pub(super) async fn exchange(&self, request: Request<Vec<u8>>) -> Result<Answer, Broken> {
@@ -163,7 +192,10 @@ impl Cluster {
     /// Sees to it that requests can be signed; the number of what they are signed with.
     async fn sign_in(&self) -> Result<u64, Broken> {
         match &self.keys {
-            Some(keys) => keys.ready(self.patience.sign_in).await.map_err(Broken::NoCredentials),
+            Some(keys) => {
+                let _call = Call::begin(self, "the credentials".to_string());
+                keys.ready(self.patience.sign_in).await.map_err(Broken::NoCredentials)
+            }
             None => Ok(0),
         }
     }
@@ -179,11 +211,12 @@ impl Cluster {
     }
 
     async fn exchange_once(&self, request: Request<Vec<u8>>) -> Result<Answer, Broken> {
+        let mut call = self.begin(&request);
         self.within(self.patience.request, async {
-            self.line.requests.fetch_add(1, Ordering::Relaxed);
             let response = self.client.send(request.map(kube::client::Body::from)).await.map_err(broken)?;
             self.hear_warnings(response.headers());
             let status = response.status().as_u16();
+            call.status = Some(status);
             let retry_after = response
                 .headers()
                 .get(header::RETRY_AFTER)
@@ -206,10 +239,11 @@ impl Cluster {
         limit: Duration,
     ) -> Result<(Answer, bool), Broken> {
         self.sign_in().await?;
+        let mut call = self.begin(&request);
         self.within(Some(self.patience.request.map_or(limit, |own| own.min(limit))), async {
-            self.line.requests.fetch_add(1, Ordering::Relaxed);
             let response = self.client.send(request.map(kube::client::Body::from)).await.map_err(broken)?;
             let status = response.status().as_u16();
+            call.status = Some(status);
             let mut stream = response.into_body();
             let mut body = Vec::new();
             let mut whole = true;
@@ -251,9 +285,15 @@ impl Cluster {
         &self,
         request: Request<Vec<u8>>,
     ) -> Result<Result<impl futures_util::AsyncBufRead + Send + use<>, kube::Error>, Broken> {
-        self.line.requests.fetch_add(1, Ordering::Relaxed);
+        let mut call = self.begin(&request);
         let stream = self.client.request_stream(request);
-        self.within(self.patience.request, async { Ok(stream.await) }).await
+        let opened = self.within(self.patience.request, async { Ok(stream.await) }).await?;
+        call.status = match &opened {
+            Ok(_) => Some(200),
+            Err(kube::Error::Api(status)) => Some(status.code),
+            Err(_) => None,
+        };
+        Ok(opened)
     }
 
     async fn within<T>(

@@ -1,8 +1,9 @@
 //! All traffic with a cluster, and the same reads from files.
 //!
 //! `kubeconfig` decides where to go and as whom, `proxy` by which way, `plugin` and `keys` get and keep what requests
-//! are signed with, `connect` builds the client, `read`, `write` and `watch` speak to the API server, `probe` through it to Pods and Services, `offline` answers the reads from a dump. Objects stay raw JSON in both directions. Nothing
-//! here prints: what a person should hear while a call is still running goes to [`Cluster::on_notice`].
+//! are signed with, `connect` builds the client, `read`, `write` and `watch` speak to the API server, `probe` through it
+//! to Pods and Services, `offline` answers the reads from a dump. Objects stay raw JSON in both directions. Nothing here
+//! prints: what a person should hear while a call is still running goes to [`Cluster::on_notice`].
 
 pub mod connect;
 mod dump;
@@ -39,6 +40,10 @@ pub enum Notice {
     Note(String),
     /// A read is about to be repeated.
     Retry { call: String, cause: String, wait: Duration },
+    /// A request is on its way, or what signs it is being got: `GET https://…`. It never holds a credential.
+    Sent { number: u64, call: String },
+    /// That request came to its end: with a status, or with none.
+    Answered { number: u64, call: String, status: Option<u16>, took: Duration },
 }
 
 impl fmt::Display for Notice {
@@ -46,6 +51,11 @@ impl fmt::Display for Notice {
         match self {
             Notice::Warning(text) | Notice::Note(text) => f.write_str(text),
             Notice::Retry { call, cause, wait } => write!(f, "{call}: {cause}; trying again in {wait:?}"),
+            Notice::Sent { call, .. } => f.write_str(call),
+            Notice::Answered { call, status, took, .. } => {
+                let status = status.map_or("no answer".to_string(), |code| code.to_string());
+                write!(f, "{call} {status} in {} milliseconds", took.as_millis())
+            }
         }
     }
 }
@@ -80,6 +90,8 @@ type Listener = Box<dyn Fn(Notice) + Send + Sync>;
 #[derive(Default)]
 struct Line {
     requests: AtomicU64,
+    /// Numbers for notices about them.
+    calls: AtomicU64,
     warned: Mutex<BTreeSet<String>>,
     /// The last note about a repetition, and when that was.
     retried: Mutex<Option<(Notice, Instant)>>,

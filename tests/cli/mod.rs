@@ -4,6 +4,7 @@ mod complete;
 mod completion;
 mod contents;
 mod examples;
+mod help;
 mod observe;
 mod offline;
 mod options;

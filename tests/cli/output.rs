@@ -1,6 +1,7 @@
 //! `-o`: what scripts get.
 
 use crate::support::product;
+use crate::support::terminal::Terminal;
 use saferollback::cli::output::Template;
 use serde_json::{Value, json};
 
@@ -102,4 +103,18 @@ fn colours_are_for_terminals_and_there_is_no_green() {
     assert!(always.contains("\u{1b}[31mChanged:settings\u{1b}[0m   "), "{always}");
     assert!(!always.contains("\u{1b}[32m") && always.contains("   Same "), "{always}");
     assert_eq!(always.replace("\u{1b}[31m", "").replace("\u{1b}[0m", ""), coloured(&[]), "colours move no column");
+}
+
+/// Otherwise those who asked all programs for no colours would get them, and those who did not none.
+#[test]
+fn a_terminal_has_colours_unless_no_color_is_set() {
+    let seen = |no: &[(&str, &str)]| {
+        let mut command = product::command();
+        command.args(["history", "web"]).args(FILES).env("TERM", "xterm").envs(no.iter().copied());
+        Terminal::start(command, 40, 100).end().expect(0).stderr
+    };
+    assert!(seen(&[]).contains("\u{1b}[31mChanged:settings"));
+    assert!(seen(&[("NO_COLOR", "")]).contains("\u{1b}[31m"), "empty is not set");
+    assert!(!seen(&[("NO_COLOR", "1")]).contains("\u{1b}[31m"));
+    assert!(!seen(&[("TERM", "dumb")]).contains("\u{1b}[31m"));
 }

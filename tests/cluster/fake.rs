@@ -67,7 +67,11 @@ impl Fake {
         let cluster = Cluster::over(kube::Client::new(service, "default"), "https://fake").with_patience(patience());
         let notices: Arc<Mutex<Vec<Notice>>> = Arc::default();
         let heard = notices.clone();
-        cluster.on_notice(move |notice| heard.lock().unwrap().push(notice));
+        cluster.on_notice(move |notice| {
+            if !matches!(notice, Notice::Sent { .. } | Notice::Answered { .. }) {
+                heard.lock().unwrap().push(notice);
+            }
+        });
         Fake { cluster, seen, notices }
     }
 

@@ -25,6 +25,7 @@ mod secrets;
 mod several;
 mod status;
 mod terminal;
+mod traffic;
 mod undo;
 mod undo_facts;
 
