@@ -396,6 +396,7 @@ fn kubeconfigs_lead_where_kubectl_goes() {
     let folded_cluster = format!("server: '{{server}}', certificate-authority-data: {}", folded("ca.crt"));
     let folded_user =
         format!("client-certificate-data: {}, client-key-data: {}", folded("admin.crt"), folded("admin.key"));
+    let oidc = "auth-provider: {name: oidc, config: {idp-issuer-url: 'https://127.0.0.1:1', client-id: c, id-token: '{token}'}}";
     let acting = "as: bob, as-uid: '7', as-groups: [a, 'system:authenticated'], as-user-extra: {team: [x, z]}";
     let two = "apiVersion: v1\nkind: Config\ncontexts:\n- {name: c, context: {cluster: k, user: u}}\n\
          - {name: gone, context: {cluster: nothing, user: u}}\n- {name: nobody, context: {cluster: k, user: nobody}}\n\
@@ -448,6 +449,9 @@ fn kubeconfigs_lead_where_kubectl_goes() {
         Row::new("groups of nobody", SERVER, &format!("{ADMIN}, as-groups: [a]")),
         Row::new("as somebody, without the right", SERVER, "token: '{token}', as: bob"),
         Row::new("an auth-provider of old", SERVER, "auth-provider: {name: gcp}"),
+        Row::new("an auth-provider's token", SERVER, oidc).succeeds_as(ACCOUNT),
+        Row::new("an auth-provider without its issuer", SERVER, &oidc.replace("idp-issuer-url", "other")),
+        Row::new("an auth-provider's token that is none", SERVER, &oidc.replace("{token}", "x.y.z")),
         Row::file("no current context", two),
         Row::file("a current context that is gone", &current("other")),
         Row::file("a context whose cluster is gone", &current("gone")),
@@ -455,13 +459,13 @@ fn kubeconfigs_lead_where_kubectl_goes() {
         Row { named: false, ..Row::file("the context's namespace", &current("here")) }.succeeds_as(ACCOUNT),
         Row::file("an entry twice", &format!("{}- {{name: u, user: {{token: x}}}}\n", current("here"))),
         Row::file("a list of files, some of them missing", two)
-            .with("KUBECONFIG", "{dir}/missing:{dir}/first::{dir}/config-42")
+            .with("KUBECONFIG", "{dir}/missing:{dir}/first::{dir}/config-45")
             .succeeds_as(OTHER),
         Row::file("not YAML", "a: ["),
         Row::file("no kubeconfig", ""),
         Row::file("an empty kubeconfig", "apiVersion: v1\nkind: Config\n"),
     ];
-    assert_eq!(rows.iter().position(|row| row.about.starts_with("a list of files")), Some(42), "it names its file");
+    assert_eq!(rows.iter().position(|row| row.about.starts_with("a list of files")), Some(45), "it names its file");
     play(&world, &rows);
 }
 
