@@ -260,8 +260,10 @@ fn contradictions_are_refused_and_secrets_never_shown() {
         let text = message(load(&one(cluster, user), &flags()));
         assert!(!text.contains("hunter2"), "{text}");
     }
-    let text = message(load("users: [{name: u, user: {token: hunter2, token: hunter2}}]", &flags()));
-    assert!(!text.contains("hunter2") && text.contains("line 1"), "{text}");
+    for broken in ["users: [{name: u, user: {token: hunter2", "users: [{name: u, user: {token: [hunter2]}}]"] {
+        let text = message(load(broken, &flags()));
+        assert!(!text.contains("hunter2") && text.contains("not a kubeconfig"), "{text}");
+    }
     let twice = format!("{TWO}- {{name: alice, user: {{token: hunter2}}}}\n");
     let text = message(load(&twice, &flags()));
     assert!(text.contains("user \"alice\" is there twice") && !text.contains("hunter2"), "{text}");
@@ -347,7 +349,7 @@ fn flags_take_the_place_of_what_the_file_says() {
     let key = write("key", "k");
     let text = one(
         "server: 'https://x', tls-server-name: inner, certificate-authority-data: 'LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCkFRSURCQT09Ci0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K'",
-        "token: file, as: alice, as-groups: [a], as-user-extra: {team: [x], site: [y]}",
+        "token: file, as: alice, as-groups: [a], as-user-extra: {team: [x], site: [z]}",
     );
     let config = |flags: &ConnectionFlags| load(&text, flags).unwrap().config;
     let plain = config(&flags());
@@ -383,7 +385,7 @@ fn flags_take_the_place_of_what_the_file_says() {
     assert_eq!((user.impersonate.as_deref(), user.impersonate_uid.as_deref()), (Some("bob"), Some("7")));
     assert_eq!(user.impersonate_groups, Some(vec!["b".to_string(), "c".to_string()]));
     let extra = user.impersonate_user_extra.unwrap();
-    assert_eq!((&extra["team"], &extra["site"]), (&vec!["1".to_string(), "2=3".to_string()], &vec!["y".to_string()]));
+    assert_eq!((&extra["team"], &extra["site"]), (&vec!["1".to_string(), "2=3".to_string()], &vec!["z".to_string()]));
 
     let nobody = one("server: 'https://x'", "");
     for (flags, words) in [

@@ -52,6 +52,7 @@ ask) printf 'Password: ' >&2; read -r word; [ "$word" = open ] && status='"token
 half) status='"clientCertificateData":"'$(pem "$dir/alice.crt")'"' ;;
 nothing) status='' ;;
 junk) echo hello; exit 0 ;;
+yaml) printf 'apiVersion: %s\nkind: ExecCredential\nstatus:\n  token: %s\n' "$version" "$(cat "$dir/token")"; exit 0 ;;
 fail) echo "plugin: no session" >&2; exit 3 ;;
 other) version=client.authentication.k8s.io/v1beta1; status='"token":"'$(cat "$dir/token")'"' ;;
 esac
@@ -462,6 +463,19 @@ fn kubeconfigs_lead_where_kubectl_goes() {
             .with("KUBECONFIG", "{dir}/missing:{dir}/first::{dir}/config-45")
             .succeeds_as(OTHER),
         Row::file("not YAML", "a: ["),
+        Row::file("a key twice", &format!("current-context: gone\n{}", current("here"))).succeeds_as(ACCOUNT),
+        Row::file("two documents", &format!("{}---\ncurrent-context: gone\n", current("here"))).succeeds_as(ACCOUNT),
+        Row::file("two documents, the first without a context", &format!("{two}---\n{}", current("here"))),
+        Row::file("another kind", &current("here").replace("kind: Config", "kind: Pod")),
+        Row::file("another version", &current("here").replace("apiVersion: v1", "apiVersion: v2")),
+        Row::file("no kind", &current("here").replace("apiVersion: v1\nkind: Config\n", "")).succeeds_as(ACCOUNT),
+        Row::file(
+            "a number for a name",
+            &current("here").replace("name: k", "name: 7").replace("cluster: k", "cluster: 7"),
+        ),
+        Row::file("lines from Windows", &current("here").replace('\n', "\r\n")).succeeds_as(ACCOUNT),
+        Row::file("a mark at the beginning", &format!("\u{feff}{}", current("here"))).succeeds_as(ACCOUNT),
+        Row::file("a folder", two).with("KUBECONFIG", "{dir}"),
         Row::file("no kubeconfig", ""),
         Row::file("an empty kubeconfig", "apiVersion: v1\nkind: Config\n"),
     ];
@@ -537,6 +551,9 @@ fn flags_lead_where_kubectl_goes() {
         Row::flags("a lost --certificate-authority", &["--certificate-authority=gone"]),
         Row::new("unchecked over an authority", wrong, ADMIN)
             .and(&["--insecure-skip-tls-verify"])
+            .succeeds_as(CERTIFICATE),
+        Row::new("unchecked, said as in Go", wrong, ADMIN)
+            .and(&["--insecure-skip-tls-verify=T"])
             .succeeds_as(CERTIFICATE),
         Row::new("unchecked, said as true", wrong, ADMIN)
             .and(&["--insecure-skip-tls-verify=true"])
@@ -614,7 +631,8 @@ fn plugins_are_run_as_kubectl_runs_them() {
         Row::plugin("a certificate", "certificate", never).succeeds_as("alice"),
         Row::plugin("half a certificate", "half", never),
         Row::plugin("nothing", "nothing", never),
-        Row::plugin("no JSON", "junk", never),
+        Row::plugin("YAML", "yaml", never).succeeds_as(ACCOUNT),
+        Row::plugin("neither JSON nor YAML", "junk", never),
         Row::plugin("a failure", "fail", never),
         Row::plugin("another version", "other", never),
         command("not installed", "no-such-plugin"),
