@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::BoolishValueParser;
 use clap::{Arg, ArgAction, Args, Command, CommandFactory, FromArgMatches};
 
 use crate::cli::args::{Cli, Printing, duration};
@@ -41,10 +42,10 @@ pub struct Connection {
     #[arg(long, global = true, hide = true, value_name = "NAME")]
     pub context: Option<String>,
     /// Do not ask the server to compress its answers
-    #[arg(long, global = true, hide = true, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, global = true, hide = true, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = BoolishValueParser::new())]
     pub disable_compression: Option<bool>,
     /// Do not check the server's certificate: whoever is on the way can read and change everything
-    #[arg(long, global = true, hide = true, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, global = true, hide = true, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = BoolishValueParser::new())]
     pub insecure_skip_tls_verify: Option<bool>,
     /// The kubeconfig file to use
     #[arg(long, global = true, hide = true, value_name = "FILE")]

@@ -160,7 +160,10 @@ impl Plugin {
 
     /// No message repeats the answer: it holds the credential.
     fn given(&self, answer: &[u8]) -> Result<Given, String> {
-        let answer: Value = serde_json::from_slice(answer).map_err(|_| "did not print JSON".to_string())?;
+        // client-go reads YAML, too.
+        let text = String::from_utf8_lossy(answer);
+        let read = serde_json::from_str(&text).ok().or_else(|| serde_yaml::from_str(&text).ok());
+        let answer: Value = read.ok_or("printed neither JSON nor YAML")?;
         let text = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
         match (text("/kind"), text("/apiVersion")) {
             (Some("ExecCredential"), Some(version)) if version == self.version => {}

@@ -3,7 +3,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use saferollback::cluster::Notice;
 use saferollback::cluster::kubeconfig::{Connection, ConnectionFlags, Credential, Environment, KubeconfigError, Token};
 use tempfile::TempDir;
@@ -226,12 +226,29 @@ fn paths_are_relative_to_the_file_that_names_them() {
     assert_eq!(connection.credential, kept, "a line break at the end of a token file is not part of the token");
 }
 
+/// Otherwise who signs in through an old `oidc` entry could not use what kubectl has just renewed; or nobody would know how
+/// to go on when it has expired.
 #[test]
-fn an_auth_provider_is_refused_where_nothing_else_signs_in() {
-    let provider = "auth-provider: {name: oidc}";
-    let text = message(load(&one("server: 'https://x'", provider), &flags()));
-    assert!(text.starts_with("user \"u\": signs in through an auth-provider"), "{text}");
-    assert!(load(&one("server: 'https://x'", &format!("{provider}, token: t")), &flags()).is_ok());
+fn an_id_token_is_used_until_it_expires() {
+    let token = |ends: u64| format!("e30.{}.x", URL_SAFE_NO_PAD.encode(format!("{{\"exp\": {ends}}}")));
+    let provider =
+        |name: &str, more: &str| format!("auth-provider: {{name: {name}, config: {{client-id: c, {more}}}}}");
+    let oidc = |token: &str| provider("oidc", &format!("idp-issuer-url: 'https://x', id-token: '{token}'"));
+    let good = token(9_999_999_999);
+    let connection = load(&one("server: 'https://x'", &oidc(&good)), &flags()).unwrap();
+    assert_eq!(connection.credential, Credential::Token(Token(good.clone())));
+    for (user, words) in [
+        (oidc(&token(1)), "kubectl renews it"),
+        (oidc(""), "kubectl renews it"),
+        (oidc("hunter2"), "kubectl renews it"),
+        (provider("oidc", &format!("id-token: '{good}'")), "without idp-issuer-url"),
+        (provider("gcp", ""), "auth-provider \"gcp\""),
+    ] {
+        let text = message(load(&one("server: 'https://x'", &user), &flags()));
+        assert!(text.starts_with("user \"u\": ") && text.contains(words) && !text.contains("hunter2"), "{text}");
+        // Nothing of it is needed beside a token.
+        assert!(load(&one("server: 'https://x'", &format!("{user}, token: t")), &flags()).is_ok());
+    }
 }
 
 #[test]
@@ -243,8 +260,10 @@ fn contradictions_are_refused_and_secrets_never_shown() {
         let text = message(load(&one(cluster, user), &flags()));
         assert!(!text.contains("hunter2"), "{text}");
     }
-    let text = message(load("users: [{name: u, user: {token: hunter2, token: hunter2}}]", &flags()));
-    assert!(!text.contains("hunter2") && text.contains("line 1"), "{text}");
+    for broken in ["users: [{name: u, user: {token: hunter2", "users: [{name: u, user: {token: [hunter2]}}]"] {
+        let text = message(load(broken, &flags()));
+        assert!(!text.contains("hunter2") && text.contains("not a kubeconfig"), "{text}");
+    }
     let twice = format!("{TWO}- {{name: alice, user: {{token: hunter2}}}}\n");
     let text = message(load(&twice, &flags()));
     assert!(text.contains("user \"alice\" is there twice") && !text.contains("hunter2"), "{text}");
@@ -330,7 +349,7 @@ fn flags_take_the_place_of_what_the_file_says() {
     let key = write("key", "k");
     let text = one(
         "server: 'https://x', tls-server-name: inner, certificate-authority-data: 'LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCkFRSURCQT09Ci0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K'",
-        "token: file, as: alice, as-groups: [a], as-user-extra: {team: [x], site: [y]}",
+        "token: file, as: alice, as-groups: [a], as-user-extra: {team: [x], site: [z]}",
     );
     let config = |flags: &ConnectionFlags| load(&text, flags).unwrap().config;
     let plain = config(&flags());
@@ -366,7 +385,7 @@ fn flags_take_the_place_of_what_the_file_says() {
     assert_eq!((user.impersonate.as_deref(), user.impersonate_uid.as_deref()), (Some("bob"), Some("7")));
     assert_eq!(user.impersonate_groups, Some(vec!["b".to_string(), "c".to_string()]));
     let extra = user.impersonate_user_extra.unwrap();
-    assert_eq!((&extra["team"], &extra["site"]), (&vec!["1".to_string(), "2=3".to_string()], &vec!["y".to_string()]));
+    assert_eq!((&extra["team"], &extra["site"]), (&vec!["1".to_string(), "2=3".to_string()], &vec!["z".to_string()]));
 
     let nobody = one("server: 'https://x'", "");
     for (flags, words) in [

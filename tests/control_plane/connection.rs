@@ -52,6 +52,7 @@ ask) printf 'Password: ' >&2; read -r word; [ "$word" = open ] && status='"token
 half) status='"clientCertificateData":"'$(pem "$dir/alice.crt")'"' ;;
 nothing) status='' ;;
 junk) echo hello; exit 0 ;;
+yaml) printf 'apiVersion: %s\nkind: ExecCredential\nstatus:\n  token: %s\n' "$version" "$(cat "$dir/token")"; exit 0 ;;
 fail) echo "plugin: no session" >&2; exit 3 ;;
 other) version=client.authentication.k8s.io/v1beta1; status='"token":"'$(cat "$dir/token")'"' ;;
 esac
@@ -396,6 +397,7 @@ fn kubeconfigs_lead_where_kubectl_goes() {
     let folded_cluster = format!("server: '{{server}}', certificate-authority-data: {}", folded("ca.crt"));
     let folded_user =
         format!("client-certificate-data: {}, client-key-data: {}", folded("admin.crt"), folded("admin.key"));
+    let oidc = "auth-provider: {name: oidc, config: {idp-issuer-url: 'https://127.0.0.1:1', client-id: c, id-token: '{token}'}}";
     let acting = "as: bob, as-uid: '7', as-groups: [a, 'system:authenticated'], as-user-extra: {team: [x, z]}";
     let two = "apiVersion: v1\nkind: Config\ncontexts:\n- {name: c, context: {cluster: k, user: u}}\n\
          - {name: gone, context: {cluster: nothing, user: u}}\n- {name: nobody, context: {cluster: k, user: nobody}}\n\
@@ -448,6 +450,9 @@ fn kubeconfigs_lead_where_kubectl_goes() {
         Row::new("groups of nobody", SERVER, &format!("{ADMIN}, as-groups: [a]")),
         Row::new("as somebody, without the right", SERVER, "token: '{token}', as: bob"),
         Row::new("an auth-provider of old", SERVER, "auth-provider: {name: gcp}"),
+        Row::new("an auth-provider's token", SERVER, oidc).succeeds_as(ACCOUNT),
+        Row::new("an auth-provider without its issuer", SERVER, &oidc.replace("idp-issuer-url", "other")),
+        Row::new("an auth-provider's token that is none", SERVER, &oidc.replace("{token}", "x.y.z")),
         Row::file("no current context", two),
         Row::file("a current context that is gone", &current("other")),
         Row::file("a context whose cluster is gone", &current("gone")),
@@ -455,13 +460,26 @@ fn kubeconfigs_lead_where_kubectl_goes() {
         Row { named: false, ..Row::file("the context's namespace", &current("here")) }.succeeds_as(ACCOUNT),
         Row::file("an entry twice", &format!("{}- {{name: u, user: {{token: x}}}}\n", current("here"))),
         Row::file("a list of files, some of them missing", two)
-            .with("KUBECONFIG", "{dir}/missing:{dir}/first::{dir}/config-42")
+            .with("KUBECONFIG", "{dir}/missing:{dir}/first::{dir}/config-45")
             .succeeds_as(OTHER),
         Row::file("not YAML", "a: ["),
+        Row::file("a key twice", &format!("current-context: gone\n{}", current("here"))).succeeds_as(ACCOUNT),
+        Row::file("two documents", &format!("{}---\ncurrent-context: gone\n", current("here"))).succeeds_as(ACCOUNT),
+        Row::file("two documents, the first without a context", &format!("{two}---\n{}", current("here"))),
+        Row::file("another kind", &current("here").replace("kind: Config", "kind: Pod")),
+        Row::file("another version", &current("here").replace("apiVersion: v1", "apiVersion: v2")),
+        Row::file("no kind", &current("here").replace("apiVersion: v1\nkind: Config\n", "")).succeeds_as(ACCOUNT),
+        Row::file(
+            "a number for a name",
+            &current("here").replace("name: k", "name: 7").replace("cluster: k", "cluster: 7"),
+        ),
+        Row::file("lines from Windows", &current("here").replace('\n', "\r\n")).succeeds_as(ACCOUNT),
+        Row::file("a mark at the beginning", &format!("\u{feff}{}", current("here"))).succeeds_as(ACCOUNT),
+        Row::file("a folder", two).with("KUBECONFIG", "{dir}"),
         Row::file("no kubeconfig", ""),
         Row::file("an empty kubeconfig", "apiVersion: v1\nkind: Config\n"),
     ];
-    assert_eq!(rows.iter().position(|row| row.about.starts_with("a list of files")), Some(42), "it names its file");
+    assert_eq!(rows.iter().position(|row| row.about.starts_with("a list of files")), Some(45), "it names its file");
     play(&world, &rows);
 }
 
@@ -533,6 +551,9 @@ fn flags_lead_where_kubectl_goes() {
         Row::flags("a lost --certificate-authority", &["--certificate-authority=gone"]),
         Row::new("unchecked over an authority", wrong, ADMIN)
             .and(&["--insecure-skip-tls-verify"])
+            .succeeds_as(CERTIFICATE),
+        Row::new("unchecked, said as in Go", wrong, ADMIN)
+            .and(&["--insecure-skip-tls-verify=T"])
             .succeeds_as(CERTIFICATE),
         Row::new("unchecked, said as true", wrong, ADMIN)
             .and(&["--insecure-skip-tls-verify=true"])
@@ -610,7 +631,8 @@ fn plugins_are_run_as_kubectl_runs_them() {
         Row::plugin("a certificate", "certificate", never).succeeds_as("alice"),
         Row::plugin("half a certificate", "half", never),
         Row::plugin("nothing", "nothing", never),
-        Row::plugin("no JSON", "junk", never),
+        Row::plugin("YAML", "yaml", never).succeeds_as(ACCOUNT),
+        Row::plugin("neither JSON nor YAML", "junk", never),
         Row::plugin("a failure", "fail", never),
         Row::plugin("another version", "other", never),
         command("not installed", "no-such-plugin"),

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use kube::config::Kubeconfig;
+use serde_json::Value;
 
 use super::{ConnectionFlags, Environment, KubeconfigError};
 use crate::cluster::decode;
@@ -36,9 +37,7 @@ impl Files {
         for path in paths {
             match fs::read(&path) {
                 Ok(bytes) => {
-                    for config in parse(&path, &bytes)? {
-                        merge(&mut files.merged, config);
-                    }
+                    merge(&mut files.merged, parse(&path, &bytes)?);
                     files.read.push(path);
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound && asked.is_none() => {
@@ -67,14 +66,25 @@ fn join(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// The documents of one file, its relative paths resolved against its directory.
-fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Kubeconfig>, KubeconfigError> {
+/// One file, its relative paths resolved against its directory. As in kubectl only the first document counts, of a key that
+/// is there twice the last, and a number is no text.
+fn parse(path: &Path, bytes: &[u8]) -> Result<Kubeconfig, KubeconfigError> {
     let fail = |line: Option<u64>, cause: String| KubeconfigError::Parse { path: path.to_path_buf(), line, cause };
     let text = decode(bytes).map_err(|cause| fail(None, cause.to_string()))?;
-    let mut configs: Vec<Kubeconfig> = serde_yaml::from_multiple(&text).map_err(|error| {
+    let options = serde_yaml::options! { duplicate_keys: serde_yaml::DuplicateKeyPolicy::LastWins };
+    let documents: Vec<Value> = serde_yaml::from_multiple_with_options(&text, options).map_err(|error| {
         // The snippet that the message would carry may show a credential, and so may its text.
         fail(error.location().map(|at| at.line()), "not a kubeconfig".to_string())
     })?;
+    let mut config: Kubeconfig = match documents.into_iter().next() {
+        None | Some(Value::Null) => Kubeconfig::default(),
+        Some(document) => serde_json::from_value(document).map_err(|_| fail(None, "not a kubeconfig".to_string()))?,
+    };
+    let other =
+        |said: &Option<String>, known: &str| said.as_ref().is_some_and(|said| !said.is_empty() && said != known);
+    if other(&config.kind, "Config") || other(&config.api_version, "v1") {
+        return Err(fail(None, "not a kubeconfig, but another kind of object".to_string()));
+    }
     let directory = path.parent().unwrap_or(Path::new(""));
     let resolve = |file: &mut Option<String>| {
         if let Some(file) = file.as_mut().filter(|file| !file.is_empty()) {
@@ -82,34 +92,32 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Kubeconfig>, KubeconfigError> 
             *file = directory.join(&*file).to_string_lossy().into_owned();
         }
     };
-    for config in &mut configs {
-        let lists: [(&str, Vec<&String>); 3] = [
-            ("cluster", config.clusters.iter().map(|named| &named.name).collect()),
-            ("context", config.contexts.iter().map(|named| &named.name).collect()),
-            ("user", config.auth_infos.iter().map(|named| &named.name).collect()),
-        ];
-        for (what, names) in lists {
-            let mut seen = BTreeSet::new();
-            if let Some(twice) = names.into_iter().find(|name| !seen.insert(*name)) {
-                return Err(fail(None, format!("{what} {twice:?} is there twice")));
-            }
-        }
-        for cluster in config.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
-            resolve(&mut cluster.certificate_authority);
-        }
-        for user in config.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
-            resolve(&mut user.client_certificate);
-            resolve(&mut user.client_key);
-            resolve(&mut user.token_file);
-            // A command without a separator is looked up on the PATH.
-            if let Some(exec) = user.exec.as_mut()
-                && exec.command.as_ref().is_some_and(|command| command.contains(['/', std::path::MAIN_SEPARATOR]))
-            {
-                resolve(&mut exec.command);
-            }
+    let lists: [(&str, Vec<&String>); 3] = [
+        ("cluster", config.clusters.iter().map(|named| &named.name).collect()),
+        ("context", config.contexts.iter().map(|named| &named.name).collect()),
+        ("user", config.auth_infos.iter().map(|named| &named.name).collect()),
+    ];
+    for (what, names) in lists {
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = names.into_iter().find(|name| !seen.insert(*name)) {
+            return Err(fail(None, format!("{what} {twice:?} is there twice")));
         }
     }
-    Ok(configs)
+    for cluster in config.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+        resolve(&mut cluster.certificate_authority);
+    }
+    for user in config.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
+        resolve(&mut user.client_certificate);
+        resolve(&mut user.client_key);
+        resolve(&mut user.token_file);
+        // A command without a separator is looked up on the PATH.
+        if let Some(exec) = user.exec.as_mut()
+            && exec.command.as_ref().is_some_and(|command| command.contains(['/', std::path::MAIN_SEPARATOR]))
+        {
+            resolve(&mut exec.command);
+        }
+    }
+    Ok(config)
 }
 
 /// The first file to set a name or value wins; entries of one name are never mixed

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use jiff::Timestamp;
 use kube::config::{AuthInfo, ExecConfig};
 use serde_json::{Map, Value};
 
@@ -37,18 +38,45 @@ pub(super) fn user(auth: AuthInfo, flags: &ConnectionFlags) -> Result<User, Stri
     certificate(&mut fields, flags)?;
     impersonation(&fields)?;
 
-    let (credential, note) = credential(&mut fields, flags)?;
-    let provider = fields.shift_remove("auth-provider").is_some();
-    if provider && exec.is_some() {
+    let (mut credential, note) = credential(&mut fields, flags)?;
+    let provider = fields.shift_remove("auth-provider");
+    if provider.is_some() && exec.is_some() {
         return Err("has both an auth-provider and a credential plugin (exec)".to_string());
     }
-    // As in client-go: what signs in without a program makes it unnecessary.
-    let signed = credential != Credential::None || fields.contains_key("client-certificate-data");
-    if provider && !signed {
-        return Err("signs in through an auth-provider, which is not supported: use a credential plugin (exec)".into());
+    // As in client-go: what signs in without a program or a provider makes it unnecessary.
+    let certified = fields.contains_key("client-certificate-data");
+    if let (Some(provider), Credential::None, false) = (&provider, &credential, certified) {
+        credential = Credential::Token(id_token(provider, Timestamp::now())?);
     }
+    let signed = certified || credential != Credential::None;
     let auth = serde_json::from_value(Value::Object(fields)).map_err(|_| "its entry cannot be read".to_string())?;
     Ok(User { auth, credential, exec, signed, note })
+}
+
+/// The token that an `oidc` provider left in the file. kubectl alone renews it, and writes it back.
+fn id_token(provider: &Value, now: Timestamp) -> Result<Token, String> {
+    let name = provider.get("name").and_then(Value::as_str).unwrap_or("");
+    if name != "oidc" {
+        return Err(format!(
+            "signs in through the auth-provider {name:?}, which kubectl has no longer: use a plugin (exec)"
+        ));
+    }
+    let given = |key: &str| {
+        let text = provider.pointer(&format!("/config/{key}")).and_then(Value::as_str).unwrap_or("");
+        Some(text).filter(|text| !text.is_empty())
+    };
+    for key in ["idp-issuer-url", "client-id"] {
+        given(key).ok_or_else(|| format!("has an auth-provider without {key}"))?;
+    }
+    let token = given("id-token").unwrap_or("");
+    let claims = token.split('.').nth(1).and_then(|part| URL_SAFE_NO_PAD.decode(part).ok());
+    let claims: Option<Value> = claims.and_then(|claims| serde_json::from_slice(&claims).ok());
+    let ends = claims.and_then(|claims| claims.get("exp").and_then(Value::as_f64));
+    // Ten seconds early, as client-go.
+    match ends {
+        Some(ends) if now.as_second() as f64 + 10.0 < ends => Ok(Token(token.to_string())),
+        _ => Err("has an auth-provider whose id-token has expired: kubectl renews it, with any command".to_string()),
+    }
 }
 
 fn text<'a>(fields: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
