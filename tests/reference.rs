@@ -30,7 +30,8 @@ fn markdown() -> String {
 
 fn man() -> BTreeMap<String, String> {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut command = saferollback::cli::command();
+    // The pages put a v before it.
+    let mut command = saferollback::cli::command().version(env!("CARGO_PKG_VERSION"));
     command.build();
     // What no verb's help repeats stands on the first page.
     let command = command.mut_args(|arg| if arg.is_global_set() { arg.hide(false) } else { arg });

@@ -72,7 +72,7 @@ pub enum Verb {
         after_help = "Examples:\n  kubectl saferollback check web\n  kubectl saferollback check web --to-revision 3\n\nExit codes: 0 safe or likely safe, 3 not, 1 it could not be told, 2 usage."
     )]
     Check(Check),
-    /// Show what differs between a revision and today, or another revision
+    /// Show what differs between a revision and today, or another one
     #[command(
         after_help = "Without --to: against what a new Pod would read now. Without --from: from the current revision, as its\ncontainers read.\n\nExamples:\n  kubectl saferollback diff web\n  kubectl saferollback diff web --from 1\n  kubectl saferollback diff web --from 1 --to 3 --show-content\n\nExit codes: 0 no difference, 1 a difference, 2 usage or it could not be told,\n3 no known difference, but not all is known; also no such revision."
     )]
@@ -105,7 +105,7 @@ pub enum Verb {
     /// Save configuration as immutable snapshots
     #[command(subcommand)]
     Snapshot(Snapshot),
-    /// Print the Role that a verb needs, and what is lost without each rule
+    /// Print the Role that a verb needs, and what each rule is for
     #[command(after_help = "Examples:\n  kubectl saferollback rbac --for undo -n shop | kubectl apply -f -")]
     Rbac(Rbac),
     /// Complete by TAB: install that for kubectl, or print a script

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-const FLAGS: [&str; 20] = [
+const FLAGS: [&str; 21] = [
     "--as=",
     "--as-group=",
     "--as-uid=",
@@ -26,6 +26,7 @@ const FLAGS: [&str; 20] = [
     "--user=",
     "--color=",
     "--no-headers:",
+    "-v, --v=",
 ];
 
 /// Otherwise nobody would find the flags, or each verb's help would be full of them.
