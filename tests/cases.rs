@@ -7,13 +7,14 @@ use std::collections::BTreeSet;
 use std::fs;
 
 /// The cases of the tags that are kept here. Numbers have gaps.
-const KNOWN: [(&str, &[u16]); 9] = [
+const KNOWN: [(&str, &[u16]); 10] = [
     ("history", &[1, 2, 3, 5, 6, 8, 10, 11, 12, 13, 15, 16]),
     ("undo", &[18, 19, 20, 21, 22, 23, 25, 26, 28, 30, 31, 32, 33, 35, 36]),
     ("refs", &[37, 38, 40, 41, 42, 43, 45, 46, 48, 50, 51]),
     ("provenance", &[52, 53, 55, 56, 58, 60, 61, 62, 63]),
     ("snapshot", &[65, 66, 67, 68, 70, 71, 72, 73, 75, 76]),
     ("verify", &[78, 79, 80, 81, 82, 83, 85, 86, 88, 90, 91, 92, 93]),
+    ("cli", &[95, 96, 102]),
     ("auth", &[98, 100, 101]),
     ("scale", &[103]),
     ("security", &[105, 106, 107]),

@@ -89,7 +89,13 @@ pub fn main() -> u8 {
         Err(problem) => Err(Failure::Given(format!("cannot start: {problem}"))),
     };
     match result {
-        Ok(code) => code,
+        Ok(code) => match ui::lost() {
+            None => code,
+            Some(why) => {
+                ui::err(&format!("error: the result could not be written to stdout: {why}\n"));
+                if code == 0 { error::COULD_NOT } else { code }
+            }
+        },
         Err(failure) => {
             let (words, hint) = error::words(&failure);
             ui::err(&format!("{}\n", escape(&words)));

@@ -18,10 +18,24 @@ use crate::core::plan::Plan;
 use crate::core::report::{Document, DocumentKind};
 use crate::run::{Failure, Phase, Voice, Waiting};
 
-/// Writes to stdout. A closed pipe (`| head -1`) is the reader's right and no failure: nothing more is written.
+/// Writes to stdout. A closed pipe (`| head -1`) is the reader's right and no failure: nothing more is written. Anything
+/// else, as a full disk, is told at the end: what is being done to the cluster is brought to its end first.
 pub fn out(text: &str) {
     spoke();
-    let _ = io::stdout().lock().write_all(text.as_bytes());
+    let mut stdout = io::stdout().lock();
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    if let Err(error) = written
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        let _ = LOST.set(error.to_string());
+    }
+}
+
+static LOST: OnceLock<String> = OnceLock::new();
+
+/// Why the result did not reach stdout.
+pub fn lost() -> Option<&'static str> {
+    LOST.get().map(String::as_str)
 }
 
 pub fn err(text: &str) {

@@ -1,6 +1,6 @@
 //! `-o`: what scripts get.
 
-use crate::support::product;
+use crate::support::product::{self, Ran};
 use crate::support::terminal::Terminal;
 use saferollback::cli::output::Template;
 use serde_json::{Value, json};
@@ -117,4 +117,29 @@ fn a_terminal_has_colours_unless_no_color_is_set() {
     assert!(seen(&[("NO_COLOR", "")]).contains("\u{1b}[31m"), "empty is not set");
     assert!(!seen(&[("NO_COLOR", "1")]).contains("\u{1b}[31m"));
     assert!(!seen(&[("TERM", "dumb")]).contains("\u{1b}[31m"));
+}
+
+/// Otherwise `| head -1` would end in a panic's text, or a full disk in a report that nobody has (C102).
+#[test]
+fn a_closed_pipe_is_no_failure_and_a_full_disk_is_one() {
+    for form in ["json", "wide"] {
+        let history = || {
+            let mut command = product::command();
+            command.args(["history", "web", "-o", form]).args(FILES);
+            command
+        };
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let closed = Ran::from(history().stdout(writer).output().expect("it runs"));
+        assert_eq!(closed.code, 0, "{closed:?}");
+        assert!(!closed.stderr.contains("panicked") && !closed.stderr.contains("error"), "{}", closed.stderr);
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full disk");
+        let full = Ran::from(history().stdout(full).output().expect("it runs"));
+        assert_eq!(full.code, 1, "{full:?}");
+        assert!(
+            full.stderr.contains("error: the result could not be written to stdout: No space left"),
+            "{}",
+            full.stderr
+        );
+    }
 }

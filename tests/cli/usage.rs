@@ -45,7 +45,7 @@ fn usage_errors_exit_2() {
     refused(&[], 2, &["Usage"]);
 }
 
-/// Otherwise a flag of a later version would be accepted and do nothing.
+/// Otherwise a flag of a later version would be accepted and do nothing (C95).
 #[test]
 fn what_is_not_built_is_not_accepted() {
     for flag in ["--exec", "--include-secrets", "--force"] {
@@ -61,7 +61,7 @@ fn a_proof_and_a_way_back_need_the_wait() {
     }
 }
 
-/// Otherwise a script without a terminal would wait for an answer for ever, or write without one.
+/// Otherwise a script without a terminal would wait for an answer for ever, or write without one (C96).
 #[test]
 fn no_terminal_and_no_yes_is_refused_before_any_request() {
     // No kubeconfig is there, so any attempt to connect would fail with another error.
@@ -69,7 +69,7 @@ fn no_terminal_and_no_yes_is_refused_before_any_request() {
     refused(&["restore", "cm/x"], 2, &["error: restore needs --yes when there is no terminal to ask on"]);
 }
 
-/// Otherwise a person would search for the reason in the cluster.
+/// Otherwise a person would search for the reason in the cluster (C96).
 #[test]
 fn a_missing_kubeconfig_and_context_are_named() {
     refused(&["history", "web", "--kubeconfig", "/nonexistent/config"], 1, &["/nonexistent/config"]);

@@ -483,7 +483,7 @@ fn kubeconfigs_lead_where_kubectl_goes() {
     play(&world, &rows);
 }
 
-/// Without this a flag could be taken in and mean something else than kubectl's, such as another user.
+/// Without this a flag could be taken in and mean something else than kubectl's, such as another user (C95).
 #[test]
 fn flags_lead_where_kubectl_goes() {
     let world = World::new("flags");
