@@ -55,11 +55,11 @@ impl Output {
     /// In words, where it cannot be spelt.
     pub fn text(&self, document: &impl serde::Serialize) -> Result<String, String> {
         let wrong = |error: serde_json::Error| format!("cannot print the report: {error}");
-        let value: Value = serde_json::to_value(document).map_err(wrong)?;
+        let value = || serde_json::to_value(document).map_err(wrong);
         match self {
-            Output::Yaml => yaml::document(&value),
-            Output::Name => Ok(names(&value).iter().map(|name| escape(name) + "\n").collect()),
-            Output::JsonPath(template) => template.fill(&value),
+            Output::Yaml => yaml::document(&value()?),
+            Output::Name => Ok(names(&value()?).iter().map(|name| escape(name) + "\n").collect()),
+            Output::JsonPath(template) => template.fill(&value()?),
             Output::Table | Output::Wide | Output::Json => {
                 Ok(harmless(&serde_json::to_string_pretty(document).map_err(wrong)?) + "\n")
             }
@@ -73,7 +73,7 @@ fn names(document: &Value) -> Vec<String> {
     let list = |member: &str| document[member].as_array().cloned().unwrap_or_default();
     match document["kind"].as_str().unwrap_or_default() {
         "RollbackList" => list("items").iter().flat_map(names).collect(),
-        "SnapshotList" | "Prune" => list("snapshots")
+        "SnapshotList" => list("snapshots")
             .iter()
             .filter(|one| one["prune"] != false)
             .map(|one| format!("configmap/{}", name(one)))

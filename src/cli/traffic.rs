@@ -58,9 +58,12 @@ pub fn heard(notice: &Notice) {
 
 /// On a terminal: says after a second of silence what is waited for, once for each request. Never ends.
 pub async fn silence() -> Infallible {
+    if !ui::can_draw() {
+        return std::future::pending().await;
+    }
     loop {
         tokio::time::sleep(SILENCE / 4).await;
-        if !ui::can_draw() || ui::draws() || ui::quiet() < SILENCE {
+        if ui::draws() || ui::quiet() < SILENCE {
             continue;
         }
         let waits = traffic(|traffic| {

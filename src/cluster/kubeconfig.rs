@@ -193,7 +193,7 @@ fn available(names: &[String]) -> String {
 }
 
 /// An empty text is as good as none.
-fn filled(text: &Option<String>) -> Option<String> {
+pub(super) fn filled(text: &Option<String>) -> Option<String> {
     text.clone().filter(|text| !text.is_empty())
 }
 

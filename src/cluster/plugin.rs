@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
-use crate::cluster::kubeconfig::Token;
+use crate::cluster::kubeconfig::{Token, filled};
 
 /// How long a plugin may take with nobody at the terminal, and with somebody who signs in.
 const ALONE: Duration = Duration::from_secs(60);
@@ -67,7 +67,6 @@ impl Plugin {
     /// # Errors
     /// What is wrong with the entry, by kubectl's rules.
     pub(super) fn new(exec: &ExecConfig, cluster: Value, unattended: bool) -> Result<Plugin, String> {
-        let filled = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let command = filled(&exec.command).ok_or("has a credential plugin (exec) without a command")?;
         let version = filled(&exec.api_version).ok_or("has a credential plugin (exec) without an apiVersion")?;
         let mode = match (version.as_str(), &exec.interactive_mode) {

@@ -26,6 +26,10 @@ const PROGRESS_DEADLINE: u64 = 600;
 /// Kubernetes' word for no deadline.
 const NO_DEADLINE: u64 = 2_147_483_647;
 
+/// The deployment controller notices a passed deadline a moment after it: its own word, which kubectl prints too, comes
+/// before ours.
+const CONTROLLERS_WORD: Duration = Duration::from_secs(10);
+
 /// A Pod that says nothing for so long is asked for in the Events.
 const MUTE: Duration = Duration::from_secs(5);
 
@@ -68,14 +72,10 @@ pub fn progress_stamp(workload: &Object) -> Option<String> {
     rollout::progressing(workload)?.get("lastUpdateTime")?.as_str().map(str::to_string)
 }
 
-/// The deployment controller notices a passed deadline a moment after it: its own word, which kubectl prints too, comes
-/// before ours.
-const CONTROLLERS_WORD: Duration = Duration::from_secs(10);
-
 /// How long nothing may move.
 pub(super) fn patience(workload: &Object) -> Duration {
     let seconds = workload.int_at("/spec/progressDeadlineSeconds").and_then(|s| u64::try_from(s).ok());
-    Duration::from_secs(seconds.filter(|s| *s < NO_DEADLINE).unwrap_or(PROGRESS_DEADLINE)) + CONTROLLERS_WORD
+    Duration::from_secs(seconds.filter(|s| *s < NO_DEADLINE).unwrap_or(PROGRESS_DEADLINE))
 }
 
 pub fn is_done(workload: &Object, generation: i64) -> bool {
@@ -362,7 +362,7 @@ struct Clock {
 impl Clock {
     fn new(wait: &Wait<'_>, start: Instant) -> Clock {
         Clock {
-            patience: patience(wait.first),
+            patience: patience(wait.first) + CONTROLLERS_WORD,
             // Zero waits for ever, as kubectl's --timeout.
             end: wait.timeout.filter(|t| !t.is_zero()).and_then(|t| start.checked_add(t)),
             progressed: start,

@@ -22,12 +22,16 @@ input() {
 }
 observation() { printf '%s\n' "$lab/observations/$1.json"; }
 
-# save NAME CONDITION...: observes for up to 75 s until all of it holds, and only then saves it, never over another.
+# look [FLAG...]: the application's Pods and Service, and what they answer.
+look() {
+    kubectl saferollback observe -n "$namespace" deployment/checkout --probe /ready:8080 --probe-pod-field env.HOSTNAME "$@"
+}
+
+# save NAME CONDITION...: looks for up to 75 s until all of it holds, and only then saves it, never over another.
 save() {
     local name=$1 condition
     local -a until=()
     shift
     for condition in "$@"; do until+=(--until "$condition"); done
-    kubectl saferollback observe -n "$namespace" deployment/checkout --probe /ready:8080 --probe-pod-field env.HOSTNAME \
-        --show-content "${until[@]}" --timeout 75s --out "$(observation "$name")"
+    look --show-content "${until[@]}" --timeout 75s --out "$(observation "$name")"
 }
