@@ -1,8 +1,13 @@
 //! Records: proof later of what was known once, and nothing that was not known then.
 
+use saferollback::core::digest::Content;
+use saferollback::core::object::Object;
 use saferollback::core::plan::Judged;
+use saferollback::core::record::{Held, ReadLine};
 use saferollback::core::recording;
 use saferollback::core::recovery::Grade;
+use saferollback::core::references::Kind;
+use saferollback::core::snapshot;
 use saferollback::core::verdict::{Judgement, Verdict};
 use serde_json::{Value, json};
 
@@ -382,4 +387,49 @@ fn a_record_tells_that_a_template_was_edited() {
     assert!(damaged.contains("recorded another template"), "{damaged:?}");
     let Judged { references, .. } = scene.judged(1);
     assert!(references.iter().all(|j| !proven(j)));
+}
+
+/// What an undo records of `settings` that stood like this right before its patch, and now like this.
+fn after_undo(scene: &Scene, before: Option<&Value>, now: &Value) -> Option<ReadLine> {
+    let name = now["metadata"]["name"].as_str().expect("a name");
+    let kept = before.map(|before| (format!("ConfigMap/{name}"), Held::of(&Object(before.clone()))));
+    let objects = [((Kind::ConfigMap, name.to_string()), Object(now.clone()))].into();
+    let pods: Vec<Object> = scene.pods.iter().cloned().map(Object).collect();
+    let (workload, history) = (Object(scene.workload.clone()), scene.history());
+    let revision = history.current().expect("a current revision");
+    let record = recording::after_undo(&workload, revision, &pods, &kept.into_iter().collect(), &objects);
+    record.expect("a record").references.remove(0).read
+}
+
+/// Without this an edit between the patch and the record would be recorded as what the new Pods read: tomorrow's false Same.
+#[test]
+fn an_undo_records_what_it_kept_only_where_that_never_moved() {
+    let scene = Scene::calm(env_from());
+    let settings = &scene.objects[0];
+    let read = after_undo(&scene, Some(settings), settings).expect("the sandwich");
+    assert_eq!((read.grade.as_str(), read.by.as_str()), ("proof", "undo"));
+    assert_eq!(after_undo(&scene, None, settings), None, "nobody looked before the patch");
+    let moved = scene.clone().overwrite(json!({"A": "2"}), 300).objects[0].clone();
+    assert_eq!(after_undo(&scene, Some(settings), &moved), None, "it was written meanwhile");
+    let again = scene.clone().recreate(json!({"A": "1", "B": "2"}), 100, 0).objects[0].clone();
+    assert_eq!(after_undo(&scene, Some(settings), &again), None, "another object of that name and number");
+    let fresh = scene.clone().recreate(json!({"A": "1", "B": "2"}), 100, 995).objects[0].clone();
+    assert_eq!(after_undo(&scene, Some(&fresh), &fresh), None, "a kubelet may still have seen the one before");
+}
+
+/// Without this a bound snapshot would need the sandwich, or a namesake that can be edited would pass for one.
+#[test]
+fn an_undo_records_its_snapshots_by_their_names() {
+    let content = Content::from_object(&Object(config_map("settings", json!({"A": "1"}), 1, 0))).expect("a content");
+    let name = snapshot::name("settings", &content, 16);
+    let mut template = env_from();
+    template["spec"]["containers"][0]["envFrom"][0]["configMapRef"]["name"] = json!(name);
+    let scene = Scene::calm(template);
+    let mut bound = config_map(&name, json!({"A": "1"}), 300, 999);
+    assert_eq!(after_undo(&scene, None, &bound), None, "it is not immutable");
+    bound["immutable"] = json!(true);
+    let read = after_undo(&scene, None, &bound).expect("its name says what it holds");
+    assert_eq!(read.snapshot.as_ref(), Some(&name));
+    bound["data"] = json!({"A": "2"});
+    assert_eq!(after_undo(&scene, None, &bound), None, "its name says something else");
 }
