@@ -56,7 +56,7 @@ pub fn spans(case: &Case<'_>, revision: &Revision, witnesses: &Witnesses<'_>, ki
     let mut spans: Vec<Span> =
         witnesses.witnesses.iter().filter_map(|w| pod_span(case, revision, w.pod, domain, used)).collect();
     if !spans.iter().any(|s| s.reported) {
-        spans.push(life_span(case, revision, domain));
+        spans.push(life_span(case, revision, domain, used));
     }
     spans
 }
@@ -263,7 +263,7 @@ fn predecessor(history: &History, revision: &Revision, first_read: Option<Timest
 }
 
 /// No container of the revision is left: its reads are everything between its first start and its retirement.
-fn life_span(case: &Case<'_>, revision: &Revision, domain: Domain) -> Span {
+fn life_span(case: &Case<'_>, revision: &Revision, domain: Domain, used: &Use) -> Span {
     let rs = &revision.object;
     let first = revision.first_started;
     let mut near = predecessor(case.history, revision, first)
@@ -277,15 +277,19 @@ fn life_span(case: &Case<'_>, revision: &Revision, domain: Domain) -> Span {
             }
         }
     }
-    let upper = rs.version().filter(|_| domain.replica_sets && !revision.current && at_zero(rs));
+    let retired = rs.version().filter(|_| domain.replica_sets && !revision.current && at_zero(rs));
+    let retired = retired.map(|version| Anchor { version, what: format!("that of replicaset/{}, retired", rs.name()) });
     let lower = first_scheduled(case, revision, domain);
+    // A lower bound above the upper one is none: another store's, or forged.
+    let lower = lower.filter(|l| retired.as_ref().is_none_or(|r| l.version <= r.version));
+    // A ReplicaSet at zero may have Pods on their way out, and the kubelet still refreshes their files.
+    let (upper, since) = if used.read == Read::RefreshedMount { (None, retired) } else { (retired, None) };
     Span {
-        since: None,
+        since,
         who: format!("revision {}'s active time", revision.number),
-        // A lower bound above the upper one is none: another store's, or forged.
-        lower: lower.filter(|l| upper.is_none_or(|u| l.version <= u)),
+        lower,
         near,
-        upper: upper.map(|version| Anchor { version, what: format!("that of replicaset/{}, retired", rs.name()) }),
+        upper,
         started: first,
         ended: revision.retired,
         born: first,

@@ -1,7 +1,7 @@
 //! Facts of a real cluster that the design rests on: a Kubernetes that changes them must be noticed.
 
-use crate::support::client::{CONFIGMAPS, DEPLOYMENTS, REPLICASETS};
-use crate::support::control_plane::{Namespace, wait};
+use crate::support::client::{CONFIGMAPS, DEPLOYMENTS, PODS, REPLICASETS};
+use crate::support::control_plane::{Namespace, version, wait};
 use crate::support::incident;
 use crate::support::node::{self, Node, Texts, settings};
 use serde_json::{Value, json};
@@ -147,4 +147,33 @@ fn a_snapshot_that_is_made_again_is_immune() {
     assert_eq!(made["data"], incident::settings("v1", "true")["data"]);
     let (_, said) = node::replace(&namespace, "web", &first);
     assert_eq!(said.settings(), settings("v1", "true"), "whichever of the two the kubelet served");
+}
+
+/// Without this the reads of a retired revision would be thought to end where its ReplicaSet is at zero: files of Pods on
+/// their way out still follow the object.
+#[test]
+fn a_pod_on_its_way_out_gets_newer_files() {
+    let namespace = Node::namespace("leaving");
+    namespace.all(CONFIGMAPS).create(&incident::settings("v1", "true")).ok();
+    let mut web = node::web(1);
+    let spec = &mut web["spec"]["template"]["spec"];
+    // The program is the container's first process, which no SIGTERM ends.
+    spec["terminationGracePeriodSeconds"] = json!(60);
+    spec["volumes"] = json!([{"name": "v", "configMap": {"name": "settings"}}]);
+    spec["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/config"}]);
+    node::deploy(&namespace, &web);
+    let pods = node::pods(&namespace, "web");
+    let pod = node::name(&pods[0]);
+    namespace.at(DEPLOYMENTS, "web").merge_patch(&json!({"spec": {"replicas": 0}})).ok();
+    let at_zero = wait("a ReplicaSet at zero", || {
+        let set = namespace.items(REPLICASETS).remove(0);
+        (set["status"]["replicas"] == 0 && set["spec"]["replicas"] == 0).then_some(set)
+    });
+    let edited = incident::edit(&namespace, &json!({"CONFIG_REVISION": "v2"}));
+    assert!(version(&at_zero) < version(&edited));
+    wait("files that were written after it", || {
+        (node::said(&namespace, pod).files["CONFIG_REVISION"] == "v2").then_some(())
+    });
+    assert!(!namespace.at(PODS, pod).get().ok()["metadata"]["deletionTimestamp"].is_null());
+    namespace.at(PODS, pod).delete(&json!({"gracePeriodSeconds": 0})).ok();
 }

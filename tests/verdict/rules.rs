@@ -1170,6 +1170,27 @@ fn rule_17_a_refreshed_mount_is_read_as_long_as_the_pod_lives() {
 }
 
 #[test]
+fn rule_16_a_retired_revisions_files_followed_until_its_last_pod_was_gone() {
+    // Would break: its ReplicaSet is at zero while Pods are on their way out, whose files the kubelet still refreshes
+    // (node::facts): an edit after that number may have been in them, and so may its taking back.
+    let edited = |template: Value| {
+        let mut scene = Scene::retired(template);
+        scene.write(data("new"), 570, 2001);
+        scene
+    };
+    let fixed = edited(env_from()).judgement(1);
+    assert_eq!(fixed.verdict, Changed, "what is read at the start alone is over");
+    assert!(fixed.read.is_some() && fixed.candidates.iter().any(|c| c.grade == Grade::Proof));
+    let files = edited(volume()).judgement(1);
+    assert_eq!((files.verdict, files.read), (WrittenDuring, None), "{:#?}", files.facts);
+    assert!(files.candidates.iter().all(|c| c.grade < Grade::Proof), "{:#?}", files.candidates);
+    let mut back = edited(volume());
+    back.write(json!({"A": "1", "B": "2"}), 575, 2002);
+    assert_ne!(back.verdict(1), Same, "in between another content was there to be read");
+    assert_eq!(Scene::retired(volume()).verdict(1), Same, "never written: nothing else was there");
+}
+
+#[test]
 fn a_volume_that_nobody_mounts_is_read_by_nobody() {
     let mut scene = Scene::calm(unmounted());
     scene.write(data("new"), 700, 4000).no_past();
