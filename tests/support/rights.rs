@@ -1,7 +1,7 @@
 //! People with few rights: a service account, and a kubeconfig that carries its token.
 
 use super::client::{Resource, SERVICE_ACCOUNTS};
-use super::control_plane::Namespace;
+use super::control_plane::{Namespace, wait};
 use serde_json::{Value, json};
 use std::fs;
 use tempfile::NamedTempFile;
@@ -10,6 +10,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 const ROLES: Resource = Resource::new("/apis/rbac.authorization.k8s.io/v1", "roles");
 const BINDINGS: Resource = Resource::new("/apis/rbac.authorization.k8s.io/v1", "rolebindings");
 const CLUSTER_ROLES: Resource = Resource::new("/apis/rbac.authorization.k8s.io/v1", "clusterroles");
+const REVIEWS: Resource = Resource::new("/apis/authorization.k8s.io/v1", "subjectaccessreviews");
 const CLUSTER_BINDINGS: Resource = Resource::new("/apis/rbac.authorization.k8s.io/v1", "clusterrolebindings");
 
 /// A service account's kubeconfig with these rules in its namespace, and nothing else.
@@ -22,6 +23,7 @@ pub fn named(namespace: &Namespace, account: &str, rules: &Value) -> NamedTempFi
     namespace.all(SERVICE_ACCOUNTS).create(&json!({"metadata": {"name": account}})).ok();
     namespace.all(ROLES).create(&json!({"metadata": {"name": account}, "rules": rules})).ok();
     namespace.all(BINDINGS).create(&binding(namespace, "Role", account, account)).ok();
+    effective(namespace, account, rules);
     kubeconfig(namespace, account)
 }
 
@@ -32,7 +34,28 @@ pub fn everywhere(namespace: &Namespace, account: &str, rules: &Value) -> NamedT
     let plane = &namespace.plane;
     plane.call(CLUSTER_ROLES, None, None).create(&json!({"metadata": {"name": role}, "rules": rules})).ok();
     plane.call(CLUSTER_BINDINGS, None, None).create(&binding(namespace, "ClusterRole", &role, account)).ok();
+    effective(namespace, account, rules);
     kubeconfig(namespace, account)
+}
+
+/// Waits until the server's authorizer has heard of them: it watches roles and bindings, and is late on a busy machine.
+fn effective(namespace: &Namespace, account: &str, rules: &Value) {
+    let Some(rule) = rules.as_array().and_then(|rules| rules.last()) else { return };
+    let (resource, sub) = match rule["resources"][0].as_str().unwrap_or_default().split_once('/') {
+        Some((resource, sub)) => (json!(resource), json!(sub)),
+        None => (rule["resources"][0].clone(), Value::Null),
+    };
+    let review = json!({"spec": {
+        "user": format!("system:serviceaccount:{}:{account}", namespace.name),
+        "resourceAttributes": {
+            "namespace": namespace.name, "verb": rule["verbs"][0], "group": rule["apiGroups"][0],
+            "resource": resource, "subresource": sub, "name": rule["resourceNames"][0],
+        },
+    }});
+    wait("rights to be in force", || {
+        let answer = namespace.plane.call(REVIEWS, None, None).create(&review).ok();
+        (answer["status"]["allowed"] == true).then_some(())
+    });
 }
 
 fn binding(namespace: &Namespace, kind: &str, role: &str, account: &str) -> Value {
