@@ -3,13 +3,14 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, Read as _};
 use std::pin::Pin;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use http::{HeaderMap, Method, Request, header};
+use flate2::read::MultiGzDecoder;
+use http::{HeaderMap, HeaderValue, Method, Request, header};
 use http_body::Body as _;
 use serde_json::{Map, Value};
 
@@ -210,8 +211,11 @@ impl Cluster {
         Ok(false)
     }
 
-    async fn exchange_once(&self, request: Request<Vec<u8>>) -> Result<Answer, Broken> {
+    async fn exchange_once(&self, mut request: Request<Vec<u8>>) -> Result<Answer, Broken> {
         let mut call = self.begin(&request);
+        if self.compressed {
+            request.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        }
         self.within(self.patience.request, async {
             let response = self.client.send(request.map(kube::client::Body::from)).await.map_err(broken)?;
             self.hear_warnings(response.headers());
@@ -222,10 +226,16 @@ impl Cluster {
                 .get(header::RETRY_AFTER)
                 .and_then(|value| value.to_str().ok()?.trim().parse().ok())
                 .map(Duration::from_secs);
+            let packed = response.headers().get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding == "gzip");
             // Once the head of an answer has come, a failure can no longer mean "never sent".
-            let body =
-                response.into_body().collect_bytes().await.map_err(|error| Broken::Lost { cause: deepest(&error) })?;
-            Ok(Answer { status, body: body.to_vec(), retry_after })
+            let lost = |error: &(dyn StdError + 'static)| Broken::Lost { cause: deepest(error) };
+            let bytes = response.into_body().collect_bytes().await.map_err(|error| lost(&error))?;
+            let mut body = bytes.to_vec();
+            if packed {
+                body.clear();
+                MultiGzDecoder::new(&*bytes).read_to_end(&mut body).map_err(|error| lost(&error))?;
+            }
+            Ok(Answer { status, body, retry_after })
         })
         .await
     }
@@ -456,9 +466,9 @@ pub(super) fn request(
     *request.method_mut() = method;
     // Every segment is encoded, so this cannot fail; an empty path would be refused by the server.
     *request.uri_mut() = uri.parse().unwrap_or_default();
-    request.headers_mut().insert(header::ACCEPT, http::HeaderValue::from_static(accept));
+    request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static(accept));
     if let Some((kind, body)) = content {
-        request.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static(kind));
+        request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         *request.body_mut() = body;
     }
     request

@@ -106,6 +106,8 @@ pub struct Cluster {
     /// None of a client made elsewhere.
     keys: Option<Arc<Keys>>,
     server: Arc<str>,
+    /// May the server compress long answers? It does from 128 KiB on.
+    compressed: bool,
     patience: Patience,
     line: Arc<Line>,
 }
@@ -120,6 +122,7 @@ impl Cluster {
         let client = connect::client(connection, Arc::clone(&keys))?;
         let mut cluster = Cluster::over(client, &connection.server);
         cluster.keys = Some(keys);
+        cluster.compressed = !connection.config.disable_compression;
         if let Some(limit) = connection.request_timeout {
             cluster.patience.request = Some(limit).filter(|limit| !limit.is_zero());
         }
@@ -128,7 +131,8 @@ impl Cluster {
 
     /// A cluster behind a client made elsewhere: the seam for tests.
     pub fn over(client: kube::Client, server: &str) -> Cluster {
-        Cluster { client, keys: None, server: server.into(), patience: Patience::default(), line: Arc::default() }
+        let (patience, line) = (Patience::default(), Arc::default());
+        Cluster { client, keys: None, server: server.into(), compressed: false, patience, line }
     }
 
     pub fn with_patience(self, patience: Patience) -> Cluster {

@@ -5,6 +5,8 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use saferollback::cluster::Cluster;
 use saferollback::cluster::kubeconfig::{Connection, ConnectionFlags, Environment};
 use saferollback::cluster::read::{ReadError, Resource, Select};
@@ -25,7 +27,8 @@ fn connection(directory: &Path, server: &str) -> Connection {
 }
 
 /// A server that reads one request per connection and answers it with `answer`, then closes or hangs.
-fn server(answer: &'static str, hang: bool) -> (String, std::sync::mpsc::Receiver<String>) {
+fn server(answer: impl Into<Vec<u8>>, hang: bool) -> (String, std::sync::mpsc::Receiver<String>) {
+    let answer = answer.into();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let (seen, requests) = std::sync::mpsc::channel();
@@ -36,7 +39,7 @@ fn server(answer: &'static str, hang: bool) -> (String, std::sync::mpsc::Receive
             let mut buffer = [0; 4096];
             let read = stream.read(&mut buffer).unwrap_or(0);
             let _ = seen.send(String::from_utf8_lossy(&buffer[..read]).into_owned());
-            let _ = stream.write_all(answer.as_bytes());
+            let _ = stream.write_all(&answer);
             if hang {
                 held.push(stream);
             }
@@ -131,4 +134,32 @@ async fn a_server_that_speaks_no_tls_is_not_asked_again() {
     let error = cluster.list(Resource::Pods, "shop", Select::All).await.unwrap_err();
     assert!(matches!(error, ReadError::Unreachable { .. }), "{error}");
     assert_eq!(cluster.requests(), 1, "{error}");
+}
+
+fn packed(text: &[u8]) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    packed.write_all(text).unwrap();
+    packed.finish().unwrap()
+}
+
+/// Otherwise the half of a long list could be taken for all of it: what cannot be unpacked to its end is no answer.
+#[tokio::test]
+async fn a_compressed_answer_is_unpacked_whole_or_not_taken() {
+    let answer = |body: &[u8]| {
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {}\r\n\r\n", body.len());
+        [head.as_bytes(), body].concat()
+    };
+    let (first, last) = (packed(b"{\"gitVersion\":"), packed(b"\"v1\"}\n"));
+    let (address, requests) = server(answer(&[first.clone(), last.clone()].concat()), false);
+    assert_eq!(cluster(&address).await.server_version().await.unwrap().git, "v1", "of several pieces");
+    assert!(requests.recv_timeout(Duration::from_secs(5)).unwrap().contains("accept-encoding: gzip\r\n"));
+
+    let whole = packed(b"{\"gitVersion\":\"v1\"}\n");
+    for broken in
+        [&whole[..whole.len() - 9], &[&whole[..20], &[0; 8], &whole[28..]].concat(), b"{\"gitVersion\":\"v1\"}"]
+    {
+        let (address, _requests) = server(answer(broken), false);
+        let error = cluster(&address).await.server_version().await.unwrap_err();
+        assert!(matches!(error, ReadError::Unreachable { .. }), "{error}");
+    }
 }

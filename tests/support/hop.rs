@@ -25,7 +25,7 @@ pub enum Kind {
     /// Says 403 to everybody.
     Closed,
     Socks,
-    /// To this port.
+    /// To this port; it writes down how many bytes each connection brought back.
     Forward(u16),
 }
 
@@ -89,12 +89,16 @@ type Log = Arc<Mutex<Vec<String>>>;
 
 async fn lead(mut stream: TcpStream, kind: Kind, credentials: Option<&'static str>, log: Log) -> io::Result<()> {
     match kind {
-        Kind::Forward(port) => pass(&mut stream, port).await,
+        Kind::Forward(port) => {
+            let answered = pass(&mut stream, port).await?;
+            log.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{answered} bytes"));
+            Ok(())
+        }
         Kind::Socks => {
             let target = socks(&mut stream, credentials).await?;
             let port = note(&log, &target)?;
             stream.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).await?;
-            pass(&mut stream, port).await
+            pass(&mut stream, port).await.map(|_| ())
         }
         Kind::Connect => connect(stream, credentials, log).await,
         Kind::ConnectTls(config) => connect(TlsAcceptor::from(config).accept(stream).await?, credentials, log).await,
@@ -112,9 +116,10 @@ fn note(log: &Log, target: &str) -> io::Result<u16> {
     port.ok_or_else(|| io::Error::from(ErrorKind::InvalidInput))
 }
 
-async fn pass(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), port: u16) -> io::Result<()> {
+/// How many bytes came back.
+async fn pass(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), port: u16) -> io::Result<u64> {
     let mut server = TcpStream::connect(("127.0.0.1", port)).await?;
-    copy_bidirectional(stream, &mut server).await.map(|_| ())
+    copy_bidirectional(stream, &mut server).await.map(|(_, back)| back)
 }
 
 async fn head(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<String> {
@@ -146,7 +151,7 @@ async fn connect(
     let target = head.strip_prefix("CONNECT ").and_then(|rest| rest.split(' ').next());
     let port = note(&log, target.ok_or_else(|| io::Error::from(ErrorKind::InvalidInput))?)?;
     stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
-    pass(&mut stream, port).await
+    pass(&mut stream, port).await.map(|_| ())
 }
 
 /// The handshake of RFC 1928 and 1929 up to the request, which stays to be answered.

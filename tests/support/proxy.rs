@@ -292,7 +292,7 @@ async fn receive(stream: &mut TcpStream) -> Option<Request<Vec<u8>>> {
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.parse().ok()?,
             // Of this connection only.
-            "host" | "connection" => {}
+            "host" | "connection" | "accept-encoding" => {}
             "transfer-encoding" => panic!("the proxy reads bodies of a stated length only"),
             _ => request = request.header(name, value),
         }
