@@ -355,15 +355,15 @@ fn mounts_of_one_container_add_up() {
     assert_eq!(wider, Keys::All);
 }
 
-/// A volume that nobody mounts still stops the Pod when its object or an item is gone, and nothing else about it
-/// matters.
+/// A volume that nobody mounts is of no matter to anybody, the kubelet included.
 #[test]
-fn unmounted_volumes_must_exist_and_are_not_read() {
+fn unmounted_volumes_are_not_read_and_need_not_exist() {
     let volume = json!({"name": "v", "configMap": {"name": "settings", "items": [{"key": "k", "path": "p"}]}});
     let found = in_volume(volume, json!([{"name": "other", "mountPath": "/x"}]), json!([]));
     let one = only_use(&found);
     assert_eq!((one.read, &one.container, &one.keys), (Read::Unmounted, &None, &named(&[])));
-    assert_eq!(one.required_keys(), ["k"]);
+    assert_eq!((one.required_keys(), &one.listed), (&[][..], &vec!["k".to_string()]));
+    assert!(found.references[0].optional() && found.references[0].unread());
 }
 
 /// Init containers and sidecars (init containers that stay) read too; Wave overlooks them (C46).

@@ -53,7 +53,8 @@ pub enum Read {
     Mount,
     /// A mounted directory: the kubelet writes new content into it.
     RefreshedMount,
-    /// A volume that no container mounts: it must exist for the Pod to start, and nobody reads it.
+    /// A volume that no container mounts: nobody reads it, and the kubelet passes it over, so that the Pod starts without
+    /// the object too.
     Unmounted,
     /// Handed to a volume driver.
     Driver,
@@ -123,7 +124,7 @@ pub struct Use {
 impl Use {
     /// The keys without which a new Pod does not start.
     pub fn required_keys(&self) -> &[String] {
-        if self.optional { &[] } else { &self.listed }
+        if self.optional || self.read == Read::Unmounted { &[] } else { &self.listed }
     }
 
     /// Environment variables come from `data` alone; volumes and drivers see `binaryData` too.
@@ -143,7 +144,12 @@ pub struct Reference {
 impl Reference {
     /// Does a new Pod start without the object?
     pub fn optional(&self) -> bool {
-        self.uses.iter().all(|u| u.optional)
+        self.uses.iter().all(|u| u.optional || u.read == Read::Unmounted)
+    }
+
+    /// Does no container take anything in?
+    pub fn unread(&self) -> bool {
+        self.uses.iter().all(|u| u.read == Read::Unmounted)
     }
 
     /// The first reason why some use must keep its name; `Yes` where all may be replaced.

@@ -169,6 +169,7 @@ pub fn judge(
             judgement.live_content = content.clone();
             compare(case, revision, &mut judgement, object, content.as_ref(), &spans, &past);
         }
+        _ if reference.unread() => nobody_reads(&mut judgement),
         Some(Lookup::Unreadable(words)) => return judgement.unreadable("read", words.clone()),
         Some(Lookup::Absent) => absent(&mut judgement),
         None => return judgement.unreadable("read", "it was not read".into()),
@@ -224,7 +225,7 @@ fn compare(
         }
         if used.read == Read::Unmounted {
             worst = worst.min(Verdict::Same);
-            judgement.note("template", Verdict::Same, true, "no container mounts it: nobody reads it".into());
+            nobody_reads(judgement);
             continue;
         }
         let rungs: Vec<Rung<'_>> = spans
@@ -264,6 +265,12 @@ fn rewritten(judgement: &mut Judgement, pod: &str) {
         judgement.facts.retain(|f| !f.proof);
         judgement.facts.insert(0, Fact { source: "witness-pods", says: Verdict::Unknown.word(), proof: false, detail });
     }
+}
+
+/// Whatever the object holds, and whether it is there at all: a new Pod starts, and reads nothing of it, as the former ones.
+fn nobody_reads(judgement: &mut Judgement) {
+    judgement.verdict = Verdict::Same;
+    judgement.note("template", Verdict::Same, true, "no container mounts it: nobody reads it".into());
 }
 
 /// Absent now. Where every use is optional that is no failure, but absent now is not absent then (rule 10): no number

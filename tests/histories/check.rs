@@ -165,7 +165,7 @@ impl Story<'_> {
         let says = |word: &str| list(reference, "evidence").any(|fact| fact["says"] == *word);
         let refreshed = says("refreshed");
         let likely = !reads.iter().any(|read| differs(read) && !(refreshed && read.used.how.refreshed()));
-        let missing = live.is_none() && uses.iter().any(|used| !used.optional);
+        let missing = live.is_none() && uses.iter().any(Use::needed);
         let lacking = live.as_ref().is_some_and(|live| uses.iter().any(|used| used.lacks(&live.bytes)));
 
         must(!uses.is_empty(), "a reference that the template does not have");

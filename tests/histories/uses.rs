@@ -26,7 +26,7 @@ pub enum How {
     Files { directory: String, items: Option<Vec<(String, String)>> },
     /// One file, fixed when the container starts.
     SubPath { path: String, key: String },
-    /// A volume that no container mounts. It must be there all the same.
+    /// A volume that no container mounts. A kubelet passes it over.
     Unmounted,
 }
 
@@ -40,7 +40,7 @@ pub struct Bytes {
 impl How {
     /// Read from the Pod's directory for the volume, which was filled before any container started.
     pub fn mounted(&self) -> bool {
-        matches!(self, How::Files { .. } | How::SubPath { .. } | How::Unmounted)
+        matches!(self, How::Files { .. } | How::SubPath { .. })
     }
 
     /// Kept current by the kubelet as long as the Pod lives.
@@ -53,7 +53,7 @@ impl Use {
     /// What it takes from these bytes, `None` being an absent ConfigMap; the error is what the container waits for.
     pub fn take(&self, bytes: Option<&Bytes>) -> Result<Taken, String> {
         let Some(bytes) = bytes else {
-            return if self.optional { Ok(Taken::new()) } else { Err(format!("{} is not there", self.config)) };
+            return if !self.needed() { Ok(Taken::new()) } else { Err(format!("{} is not there", self.config)) };
         };
         let text = |key: &String| bytes.data.get(key).map(|text| text.clone().into_bytes());
         let file = |key: &String| text(key).or_else(|| bytes.binary.get(key).cloned());
@@ -82,6 +82,11 @@ impl Use {
             How::SubPath { key, .. } => Ok(file(key).map(|found| (key.clone(), found)).into_iter().collect()),
             How::Unmounted => Ok(Taken::new()),
         }
+    }
+
+    /// Does a new Pod wait for the object?
+    pub fn needed(&self) -> bool {
+        !self.optional && self.how != How::Unmounted
     }
 
     /// A key that a new Pod needs and these bytes lack.

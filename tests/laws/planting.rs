@@ -295,7 +295,7 @@ impl Writer<'_> {
             }
         }
         if !mounted {
-            self.truth.push(Truth { read: Read::Unmounted, keys: "named ".into(), ..truth });
+            self.truth.push(Truth { read: Read::Unmounted, keys: "named ".into(), required: vec![], ..truth });
         }
         let items: Vec<Value> =
             all.iter().map(|i| json!({"key": format!("k{i}"), "path": format!("d{}/f{i}", i % 2)})).collect();
