@@ -1,9 +1,35 @@
-//! The screen of `check`.
+//! `check`: the verb and its screen.
 
+use jiff::Timestamp;
+
+use crate::cli::args::{self, Cli};
 use crate::cli::history::{headline, object, verdict};
-use crate::cli::screen::{Look, Screen, age, listed};
+use crate::cli::output::Output;
+use crate::cli::screen::{Look, Screen, age, escape, listed};
+use crate::cli::{notice, print, ui, warnings};
 use crate::core::report::{Check, Document, Outcome, Reference};
 use crate::core::verdict::Verdict;
+use crate::core::workload::Target;
+use crate::run::{self, Failure};
+
+pub async fn verb(cli: &Cli, args: &args::Check) -> Result<u8, Failure> {
+    let target = Target::parse(&args.target.workload)?;
+    let scene = run::scene(&cli.connection.flags(), &args.target.from_file, notice).await?;
+    let document = run::check::run(&scene, target.as_ref(), args.to_revision, Timestamp::now()).await?;
+    warnings(&document);
+    let output = args.output.clone().unwrap_or_default();
+    match &output {
+        output @ (Output::Table | Output::Wide) => {
+            ui::out(&screen(&document, output.is_wide(), ui::look()));
+        }
+        output => print(&document, output)?,
+    }
+    let Outcome::Check(check) = &document.outcome else { return Ok(0) };
+    for owner in &check.owners {
+        ui::err(&format!("Note: {}\n", escape(&owner.says)));
+    }
+    Ok(check.exit_code)
+}
 
 /// The only four endings.
 fn ending(check: &Check, references: &[Reference]) -> &'static str {

@@ -13,6 +13,7 @@
 
 mod line;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
@@ -22,6 +23,8 @@ use clap::{Arg, ArgAction};
 use jiff::Timestamp;
 
 use crate::cli::complete::line::{Last, Line};
+use crate::cli::contents::whence;
+use crate::cli::history::head;
 use crate::cli::screen::{age, escape};
 use crate::cli::{command, ui};
 use crate::cluster::kubeconfig::{ConnectionFlags, Environment, Names};
@@ -54,19 +57,19 @@ pub fn answer(words: &[String]) -> u8 {
     let a_word = matches!(line.last, Last::Word);
     let again = |word: &String| a_word && line.words.contains(word);
     candidates.retain(|c| c.word.starts_with(line.typed) && !again(&c.word) && escape(&c.word) == c.word);
-    let numbers = found.iter().any(|one| matches!(one, Found::Revision { .. }));
+    let dated = found.iter().any(|one| matches!(one, Found::Revision { .. } | Found::Version { .. }));
     if wish.spelling.is_some() {
-        sort(&mut candidates, numbers);
+        sort(&mut candidates, dated);
     }
     // Nothing may follow, or it is not known yet.
     if candidates.is_empty() && line.typed.is_empty() && a_word {
         candidates = line.flags();
     }
-    ui::out(&text(&candidates, wish.files, numbers));
+    ui::out(&text(&candidates, wish.files, dated));
     0
 }
 
-fn text(candidates: &[Candidate], files: bool, numbers: bool) -> String {
+fn text(candidates: &[Candidate], files: bool, dated: bool) -> String {
     let mut text = String::new();
     for candidate in candidates {
         text.push_str(&candidate.word);
@@ -77,18 +80,19 @@ fn text(candidates: &[Candidate], files: bool, numbers: bool) -> String {
         text.push('\n');
     }
     let goes_on = !candidates.is_empty() && candidates.iter().all(|c| c.word.ends_with(['=', '/']));
-    let bits = [(goes_on, NO_SPACE), (!files, NO_FILES), (numbers, KEEP_ORDER)];
+    let bits = [(goes_on, NO_SPACE), (!files, NO_FILES), (dated, KEEP_ORDER)];
     let sum: u8 = bits.into_iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum();
     text + &format!(":{sum}\n")
 }
 
-/// Names by the alphabet, revisions by number with the newest first; each once.
-fn sort(candidates: &mut Vec<Candidate>, numbers: bool) {
-    match numbers {
+/// Names by the alphabet, revisions by number with the newest first, versions as they were found; each once.
+fn sort(candidates: &mut Vec<Candidate>, dated: bool) {
+    match dated {
         true => candidates.sort_by_key(|c| std::cmp::Reverse(c.word.parse::<u64>().unwrap_or(0))),
         false => candidates.sort_by(|a, b| a.word.cmp(&b.word)),
     }
-    candidates.dedup_by(|a, b| a.word == b.word);
+    let mut there = BTreeSet::new();
+    candidates.retain(|candidate| there.insert(candidate.word.clone()));
 }
 
 /// A word that may stand there.
@@ -120,6 +124,8 @@ struct Wish {
 struct Spelling {
     workload: Vec<String>,
     config_map: Vec<String>,
+    /// Before a digest.
+    digest: String,
 }
 
 impl Spelling {
@@ -134,6 +140,9 @@ impl Spelling {
                 None => all(&self.workload, name, "Deployment"),
             },
             Found::ConfigMap(name) => all(&self.config_map, name, "ConfigMap"),
+            Found::Version { version, at } => {
+                vec![Candidate::new(format!("{}{}", self.digest, head(&version.digest)), whence(version, *at))]
+            }
             Found::Reference(name) => vec![Candidate::new(format!("{name}="), "ConfigMap")],
             Found::Revision { number, current, first_started, at, images } => {
                 let mut about = vec![format!("{} old", age(*first_started, *at))];
@@ -189,10 +198,17 @@ impl Line<'_> {
                 Ok(target) => live(Lookup::Revisions(target)),
                 Err(_) => Wish::default(),
             },
-            // Behind the name comes a file, or what only a run can find.
-            ("use", _) if !self.typed.contains('=') => match self.target() {
-                Ok(target) => live(Lookup::References(target)),
-                Err(_) => Wish::default(),
+            ("use", _) => match (self.typed.split_once('='), self.target()) {
+                (Some((name, _)), _) => {
+                    let bare = name.trim_start_matches("configmap/").trim_start_matches("cm/");
+                    versions(bare, &format!("{name}="))
+                }
+                (None, Ok(target)) => live(Lookup::References(target)),
+                (None, Err(_)) => Wish::default(),
+            },
+            ("from", "restore") => match workload::config_map(&self.words) {
+                Ok(Some(name)) => versions(&name, ""),
+                _ => Wish { files: true, ..Wish::default() },
             },
             _ => {
                 Wish { files: alternatives(arg).any(|name| name.contains("FILE") || name == "DIR"), ..Wish::default() }
@@ -267,6 +283,16 @@ impl Line<'_> {
             }
         }
         flags
+    }
+}
+
+/// What is known of a ConfigMap, or a file.
+fn versions(name: &str, before: &str) -> Wish {
+    Wish {
+        lookups: vec![Lookup::Versions(name.to_string())],
+        spelling: Some(Spelling { digest: before.to_string(), ..Spelling::default() }),
+        files: true,
+        ..Wish::default()
     }
 }
 

@@ -1,14 +1,45 @@
-//! The screen of `history configmap/NAME`, and what `restore` and `diff` share with it.
+//! `history configmap/NAME`: the verb and its screen, and what `restore` and `diff` share with it.
 
+use crate::cli::args::{self, Cli};
+use crate::cli::output::Output;
+use crate::cli::{notice, print, typed, ui};
+use crate::run::{self, Failure};
 use jiff::Timestamp;
 
-use crate::cli::history::{short, source};
-use crate::cli::screen::{Look, Screen, age, listed};
+use crate::cli::history::{head, short, source};
+use crate::cli::screen::{Look, Screen, age, escape, listed};
 use crate::cli::undo::quote;
 use crate::core::changes::KeyChange;
 use crate::core::contents::{ConfigMapHistory, VersionLine};
 use crate::core::readers::Reader;
 use crate::core::sheet::Sheet;
+
+pub async fn verb(cli: &Cli, args: &args::History, name: &str) -> Result<u8, Failure> {
+    if args.revision.is_some() {
+        return Err(Failure::Usage("--revision is for workloads: a ConfigMap has no revisions".into()));
+    }
+    let scene = run::scene(&cli.connection.flags(), &args.target.from_file, notice).await?;
+    let sheet = run::contents::history(&scene, name, Timestamp::now()).await?;
+    for warning in &sheet.warnings {
+        ui::err(&format!("Warning: {}\n", escape(warning)));
+    }
+    let nothing = sheet.body.versions.is_empty();
+    let output = args.output.clone().unwrap_or_default();
+    match &output {
+        Output::Table | Output::Wide if nothing => {}
+        output @ (Output::Table | Output::Wide) => {
+            let (table, notes) =
+                table(&sheet, output.is_wide(), ui::look(), &typed(&cli.connection, &args.target.from_file));
+            ui::out(&table);
+            ui::err(&format!("\n{notes}"));
+        }
+        output => print(&sheet, output)?,
+    }
+    if nothing {
+        ui::err(&not_found(&sheet));
+    }
+    Ok(sheet.body.exit_code)
+}
 
 /// One token, so that a column can be counted.
 fn token(text: Option<&str>) -> String {
@@ -91,7 +122,7 @@ fn notes(sheet: &Sheet<ConfigMapHistory>, typed: &[String]) -> String {
     let other = body.versions.iter().rev().find(|v| today.is_some_and(|today| v.digest != today.digest));
     if let Some(other) = other {
         let mut argv = ["kubectl", "saferollback", "restore"].map(String::from).to_vec();
-        argv.extend([format!("configmap/{name}"), "--from".into(), short(&other.digest).replace("...", "")]);
+        argv.extend([format!("configmap/{name}"), "--from".into(), head(&other.digest).to_string()]);
         argv.extend(typed.iter().cloned());
         notes.prose("Put one back in place, for all who read it:");
         notes.line(&format!("  {}", quote(&argv)));

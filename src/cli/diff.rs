@@ -1,5 +1,13 @@
-//! The screen of `diff`.
+//! `diff`: the verb and its screen.
 
+use jiff::Timestamp;
+
+use crate::cli::args::{self, Cli};
+use crate::cli::output::Output;
+use crate::cli::{notice, print, ui, warnings};
+use crate::core::report::Outcome;
+use crate::core::workload::Target;
+use crate::run::{self, Failure};
 use serde_json::Value;
 
 use crate::cli::check::lower;
@@ -8,6 +16,21 @@ use crate::cli::history::headline;
 use crate::cli::screen::Screen;
 use crate::core::diff::{Diff, FieldChange};
 use crate::core::report::Document;
+
+pub async fn verb(cli: &Cli, args: &args::Diff) -> Result<u8, Failure> {
+    let target = Target::parse(&args.target.workload)?;
+    let scene = run::scene(&cli.connection.flags(), &args.target.from_file, notice).await?;
+    let (from, to, show) = (args.from, args.to, args.show_content);
+    let document = run::diff::run(&scene, target.as_ref(), from, to, show, Timestamp::now()).await?;
+    warnings(&document);
+    let Outcome::Diff(diff) = &document.outcome else { return Ok(0) };
+    let output = args.output.clone().unwrap_or_default();
+    match &output {
+        output @ (Output::Table | Output::Wide) => ui::out(&screen(&document, diff, output.is_wide())),
+        output => print(&document, output)?,
+    }
+    Ok(diff.exit_code)
+}
 
 pub fn screen(document: &Document, diff: &Diff, wide: bool) -> String {
     let mut screen = Screen::default();

@@ -1,9 +1,40 @@
-//! The screens of `history`.
+//! `history`: the verb and its screens.
 
+use jiff::Timestamp;
+
+use crate::cli::args::{self, Cli};
+use crate::cli::output::Output;
 use crate::cli::screen::{Look, Screen, age, count, listed};
 use crate::cli::undo::quote;
+use crate::cli::{contents, notice, print, typed, ui, warnings};
 use crate::core::report::{Document, Evidence, Reference, Revision};
 use crate::core::verdict::Verdict;
+use crate::core::workload::{self, Target};
+use crate::run::{self, Failure};
+
+pub async fn verb(cli: &Cli, args: &args::History) -> Result<u8, Failure> {
+    if let Some(name) = workload::config_map(&args.target.workload)? {
+        return contents::verb(cli, args, &name).await;
+    }
+    let target = Target::parse(&args.target.workload)?;
+    let scene = run::scene(&cli.connection.flags(), &args.target.from_file, notice).await?;
+    let document = run::history::run(&scene, target.as_ref(), args.revision, Timestamp::now()).await?;
+    warnings(&document);
+    let output = args.output.clone().unwrap_or_default();
+    match &output {
+        output @ (Output::Table | Output::Wide) if args.revision.is_none() => {
+            let typed = typed(&cli.connection, &args.target.from_file);
+            let (table, notes) = table(&document, output.is_wide(), ui::look(), &typed);
+            ui::out(&table);
+            if !notes.is_empty() {
+                ui::err(&format!("\n{notes}"));
+            }
+        }
+        Output::Table | Output::Wide => ui::out(&detail(&document)),
+        output => print(&document, output)?,
+    }
+    Ok(0)
+}
 
 /// The report's word → the verdict.
 pub fn verdict(word: &str) -> Verdict {
@@ -264,10 +295,15 @@ pub fn detail(document: &Document) -> String {
 }
 
 pub fn short(digest: &str) -> String {
-    match digest.char_indices().nth(16) {
-        Some((at, _)) => format!("{}...", &digest[..at]),
-        None => digest.to_string(),
+    match head(digest) {
+        head if head.len() < digest.len() => format!("{head}..."),
+        whole => whole.to_string(),
     }
+}
+
+/// As much of a digest as is typed to mean it.
+pub fn head(digest: &str) -> &str {
+    digest.char_indices().nth(16).map_or(digest, |(at, _)| &digest[..at])
 }
 
 fn one_reference(screen: &mut Screen, document: &Document, reference: &Reference) {
@@ -284,7 +320,7 @@ fn one_reference(screen: &mut Screen, document: &Document, reference: &Reference
             "container-start" => "read when the container starts",
             "refreshed-mount" => "mounted, and refreshed while it runs",
             "mount" => "mounted by subPath: read when the container starts",
-            "unmounted" => "no container mounts it; it must exist",
+            "unmounted" => "no container mounts it",
             "image-pull" => "read when the image is pulled",
             _ => "read by the volume's driver",
         };

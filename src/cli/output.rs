@@ -67,8 +67,13 @@ impl Output {
     }
 }
 
-/// The objects that a document is about, as kubectl names them.
+/// The objects that a document is about, as kubectl names them; of a write that was not made there is none.
 fn names(document: &Value) -> Vec<String> {
+    let writes = ["Rollback", "Plan", "Restore"].contains(&document["kind"].as_str().unwrap_or_default());
+    // Refused, or another one's write came first.
+    if writes && [3, 5].iter().any(|code| document["exitCode"] == *code) {
+        return Vec::new();
+    }
     let name = |of: &Value| of["name"].as_str().unwrap_or_default().to_string();
     let list = |member: &str| document[member].as_array().cloned().unwrap_or_default();
     match document["kind"].as_str().unwrap_or_default() {

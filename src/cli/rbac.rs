@@ -1,8 +1,23 @@
 //! The Role that a verb needs: to be applied as it is, with what is lost without each rule beside it.
 
+use crate::cli::args::{self, Cli};
+use crate::cli::output::Output;
+use crate::cli::{print, ui};
+use crate::run::Failure;
 use serde_json::{Value, json};
 
 use crate::core::rights::{self, Verb};
+
+pub fn verb(cli: &Cli, args: &args::Rbac) -> Result<u8, Failure> {
+    let namespace = cli.connection.namespace.as_deref();
+    let verb = args.verb.verb();
+    if args.output == args::Manifest::Json {
+        print(&role(verb, namespace), &Output::Json)?;
+    } else {
+        ui::out(&yaml(verb, namespace).map_err(Failure::Given)?);
+    }
+    Ok(0)
+}
 
 /// `namespace`: where the Role is for; without it the one where it is applied.
 pub fn role(verb: Verb, namespace: Option<&str>) -> Value {

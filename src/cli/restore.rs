@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::cli::args::{self, Cli};
 use crate::cli::contents::{changes, names, whence};
-use crate::cli::history::short;
+use crate::cli::history::{head, short};
 use crate::cli::output::Output;
 use crate::cli::screen::{Screen, count, escape, listed};
 use crate::cli::undo::quote;
@@ -78,7 +78,7 @@ async fn perform(
     phase: &Cell<Phase>,
 ) -> Result<u8, Failure> {
     let tables = matches!(output, Output::Table | Output::Wide);
-    for warning in &prepared.seen.warnings {
+    for warning in &prepared.seen.known.warnings {
         ui::err(&format!("Warning: {}\n", escape(warning)));
     }
     let ending = match prepared.ending.take() {
@@ -183,9 +183,9 @@ fn result(sheet: &Sheet<Restore>, request: &Request) -> String {
             screen.blank();
             remains(&mut screen, body);
             if let Some(today) = &body.now {
-                let head = ["kubectl", "saferollback", "restore"].map(String::from);
-                let rest = [format!("configmap/{name}"), "--from".into(), short(&today.digest).replace("...", "")];
-                let argv: Vec<String> = head.into_iter().chain(rest).chain(request.typed.iter().cloned()).collect();
+                let verb = ["kubectl", "saferollback", "restore"].map(String::from);
+                let rest = [format!("configmap/{name}"), "--from".into(), head(&today.digest).to_string()];
+                let argv: Vec<String> = verb.into_iter().chain(rest).chain(request.typed.iter().cloned()).collect();
                 screen.prose("To return, for the few minutes that the API history lasts:");
                 screen.line(&format!("  {}", quote(&argv)));
             }

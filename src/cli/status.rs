@@ -1,5 +1,12 @@
-//! The screens of `status`: the answer, and the tree that is drawn while it watches.
+//! `status`: the verb, the answer, and the tree that is drawn while it watches.
 
+use jiff::Timestamp;
+
+use crate::cli::args::{self, Cli};
+use crate::cli::output::Output;
+use crate::cli::{interrupted, notice, print, typed, undo, warnings};
+use crate::core::workload::Target;
+use crate::run::{self, Failure};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
@@ -12,6 +19,51 @@ use crate::core::pods::{PodLine, Standing};
 use crate::core::report::{Document, Outcome};
 use crate::core::rollout::Progress;
 use crate::run::Waiting;
+
+pub async fn verb(cli: &Cli, args: &args::Status) -> Result<u8, Failure> {
+    let target = Target::parse(&args.target.workload)?;
+    let watcher = RefCell::new(Watcher::new(ui::can_draw()));
+    let work = async {
+        let scene = run::scene(&cli.connection.flags(), &args.target.from_file, notice).await?;
+        if !args.watch {
+            return run::status::look(&scene, target.as_ref(), Timestamp::now()).await;
+        }
+        let mut voice = Shared(&watcher);
+        run::status::watch(&scene, target.as_ref(), args.timeout, &mut voice, Timestamp::now()).await
+    };
+    let document = tokio::select! {
+        document = work => document?,
+        code = interrupted() => {
+            let mut again = ["kubectl", "saferollback", "status"].map(String::from).to_vec();
+            again.extend(args.target.workload.iter().cloned());
+            again.extend(typed(&cli.connection, &args.target.from_file));
+            if args.watch {
+                again.push("--watch".to_string());
+            }
+            let stood = match watcher.borrow().stands() {
+                "" => "it was not looked at yet".to_string(),
+                line => line.trim_end_matches("...").to_string(),
+            };
+            let again = undo::quote(&again);
+            ui::err(&format!("\n{}\n", escape(&format!("interrupted: {stood}; nothing was changed. Go on with: {again}"))));
+            return Ok(code);
+        }
+    };
+    warnings(&document);
+    ui::err(&failure(&document));
+    let output = args.output.clone().unwrap_or_default();
+    match &output {
+        Output::Table | Output::Wide => {
+            ui::out(&screen(&document));
+            ui::err(&notes(&document));
+        }
+        output => print(&document, output)?,
+    }
+    match &document.outcome {
+        Outcome::Status(status) => Ok(status.exit_code),
+        _ => Ok(0),
+    }
+}
 
 /// The answer. A failure's sentence is not here but on stderr.
 pub fn screen(document: &Document) -> String {

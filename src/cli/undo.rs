@@ -1,4 +1,6 @@
-//! The screen of `undo`: the plan, or the refusal with the ways on.
+//! The screens of `undo`: the plan, or the refusal with the ways on.
+
+pub mod verb;
 
 use crate::cli::check::{because, lower};
 use crate::cli::history::{headline, object, source, verdict};

@@ -3,6 +3,7 @@
 //! Each answer is handed on as it comes, since the asker waits for a second and takes what is there by then. A read that
 //! fails leaves its names out without a word: there is no place for one on a command line that is being typed.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use futures_util::future::join_all;
@@ -11,11 +12,12 @@ use serde_json::Value;
 
 use crate::cluster::kubeconfig::{ConnectionFlags, Environment};
 use crate::cluster::read::{List, ReadError, Resource, Select};
+use crate::core::contents::VersionLine;
 use crate::core::history::{self, History, REVISION};
 use crate::core::references::{self, Kind};
 use crate::core::workload::Target;
 use crate::run::observe::selector;
-use crate::run::{Failure, Scene, Source, scene_in};
+use crate::run::{Failure, Scene, Source, contents, scene_in};
 
 /// What can be looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,16 +30,19 @@ pub enum Lookup {
     Revisions(Option<Target>),
     /// The ConfigMaps that this workload's revisions name.
     References(Option<Target>),
+    /// The versions of this ConfigMap that are still known.
+    Versions(String),
 }
 
 /// One of them that is there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Found {
     Namespace(String),
     Workload { name: String, revision: Option<String> },
     ConfigMap(String),
     Revision { number: u64, current: bool, first_started: Option<Timestamp>, at: Timestamp, images: Vec<String> },
     Reference(String),
+    Version { version: VersionLine, at: Timestamp },
 }
 
 /// All at once; `found` is told of each. Nobody is asked for credentials.
@@ -87,6 +92,15 @@ async fn one(scene: &Scene, lookup: &Lookup, now: Timestamp, found: &dyn Fn(Foun
                     at,
                     images: images(&revision.template),
                 });
+            }
+        }
+        // First what takes one step: the way back may take longer than anybody waits.
+        Lookup::Versions(name) => {
+            for back in [false, true] {
+                let known = contents::versions(scene, name, back, now).await.ok()?;
+                for version in known.versions.iter().rev() {
+                    found(Found::Version { version: VersionLine::of(version, &BTreeMap::new()), at: known.now });
+                }
             }
         }
         Lookup::References(target) => {

@@ -26,35 +26,25 @@ const READING: [Resource; 6] = [
     Resource::Jobs,
 ];
 
-/// Everything about one ConfigMap.
-pub struct Contents {
+/// The versions of one ConfigMap that are known.
+pub struct Versions {
     pub now: Timestamp,
     pub namespace: String,
-    pub name: String,
     pub live: Option<Object>,
     pub versions: Vec<Known>,
     pub looked_in: Vec<String>,
-    pub workloads: Vec<Object>,
-    pub pods: Vec<Object>,
     pub warnings: Vec<String>,
 }
 
-impl Contents {
-    pub fn readers(&self, of: &str) -> Vec<Reader> {
-        readers::readers(of, &self.workloads, &self.pods)
-    }
-}
-
-/// Reads today's object, snapshots and readers in one step of parallel requests; then looks back, where that is of use.
+/// Reads today's object and snapshots in one step; then looks back, where that is of use.
 ///
 /// # Errors
 /// The ConfigMap cannot be read. What else cannot be read is a warning.
-pub async fn look(scene: &Scene, name: &str, back: bool, now: Timestamp) -> Result<Contents, Failure> {
+pub async fn versions(scene: &Scene, name: &str, back: bool, now: Timestamp) -> Result<Versions, Failure> {
     let ours = format!("{}={}", snapshot::MANAGED_BY.0, snapshot::MANAGED_BY.1);
-    let (list, snapshots, reading) = tokio::join!(
+    let (list, snapshots) = tokio::join!(
         scene.list(Resource::ConfigMaps, Select::Name(name)),
         scene.list(Resource::ConfigMaps, Select::Labels(&ours)),
-        join_all(READING.map(|resource| scene.list(resource, Select::All)))
     );
     let list = list?;
     if let Some(other) = list.items.iter().skip(1).find(|o| o.namespace() != list.items[0].namespace()) {
@@ -69,21 +59,9 @@ pub async fn look(scene: &Scene, name: &str, back: bool, now: Timestamp) -> Resu
         warnings.push(format!("snapshots could not be listed: {error}"));
         Vec::new()
     });
-    let (mut workloads, mut pods) = (Vec::new(), Vec::new());
-    for (resource, answer) in READING.into_iter().zip(reading) {
-        match answer {
-            Ok(list) if resource == Resource::Pods => pods = list.items,
-            Ok(list) => workloads.extend(list.items),
-            Err(error) => warnings.push(format!("readers are not complete: {error}")),
-        }
-    }
     let (live, list_number) = (list.items.into_iter().next(), list.version);
     let namespace = live.as_ref().map_or(&*scene.namespace, |o| o.namespace()).to_string();
-    // Files may hold several namespaces, and objects without one.
-    let here = |o: &Object| namespace.is_empty() || o.namespace().is_empty() || o.namespace() == namespace;
-    for objects in [&mut snapshots, &mut workloads, &mut pods] {
-        objects.retain(here);
-    }
+    snapshots.retain(|object| is_in(object, &namespace));
     let (now, past, mut looked_in) = match &scene.source {
         Source::Live(cluster) => {
             let (list, end) = (list_number, travel::deadline());
@@ -105,7 +83,47 @@ pub async fn look(scene: &Scene, name: &str, back: bool, now: Timestamp) -> Resu
         0 => "snapshots: none".into(),
         n => format!("snapshots: {n}"),
     });
-    Ok(Contents { now, namespace, name: name.to_string(), live, versions, looked_in, workloads, pods, warnings })
+    Ok(Versions { now, namespace, live, versions, looked_in, warnings })
+}
+
+/// Files may hold several namespaces, and objects without one.
+fn is_in(object: &Object, namespace: &str) -> bool {
+    namespace.is_empty() || object.namespace().is_empty() || object.namespace() == namespace
+}
+
+/// Everything about one ConfigMap.
+pub struct Contents {
+    pub known: Versions,
+    pub workloads: Vec<Object>,
+    pub pods: Vec<Object>,
+}
+
+impl Contents {
+    pub fn readers(&self, of: &str) -> Vec<Reader> {
+        readers::readers(of, &self.workloads, &self.pods)
+    }
+}
+
+/// Reads the versions and, beside them, who reads the ConfigMap.
+///
+/// # Errors
+/// As [`versions`].
+pub async fn look(scene: &Scene, name: &str, back: bool, now: Timestamp) -> Result<Contents, Failure> {
+    let reading = join_all(READING.map(|resource| scene.list(resource, Select::All)));
+    let (known, reading) = tokio::join!(versions(scene, name, back, now), reading);
+    let mut known = known?;
+    let (mut workloads, mut pods) = (Vec::new(), Vec::new());
+    for (resource, answer) in READING.into_iter().zip(reading) {
+        match answer {
+            Ok(list) if resource == Resource::Pods => pods = list.items,
+            Ok(list) => workloads.extend(list.items),
+            Err(error) => known.warnings.push(format!("readers are not complete: {error}")),
+        }
+    }
+    for objects in [&mut workloads, &mut pods] {
+        objects.retain(|object| is_in(object, &known.namespace));
+    }
+    Ok(Contents { known, workloads, pods })
 }
 
 /// Earlier versions from files. Until when one held is known where a numbered list says so.
@@ -130,14 +148,15 @@ fn older(dump: &Dump, namespace: &str, name: &str) -> Past {
 /// As [`look`].
 pub async fn history(scene: &Scene, name: &str, now: Timestamp) -> Result<Sheet<ConfigMapHistory>, Failure> {
     let seen = look(scene, name, true, now).await?;
-    let held = seen.versions.iter().filter(|k| k.held).map(|k| k.object.clone());
+    let known = &seen.known;
+    let held = known.versions.iter().filter(|k| k.held).map(|k| k.object.clone());
     let readers: BTreeMap<String, Vec<Reader>> = held.map(|object| (object.clone(), seen.readers(&object))).collect();
     let body = ConfigMapHistory {
-        config_map: ConfigMapLine::of(&seen.namespace, name, seen.live.as_ref()),
-        versions: seen.versions.iter().map(|known| VersionLine::of(known, &readers)).collect(),
-        looked_in: seen.looked_in,
-        exit_code: if seen.versions.is_empty() { 3 } else { 0 },
+        config_map: ConfigMapLine::of(&known.namespace, name, known.live.as_ref()),
+        versions: known.versions.iter().map(|version| VersionLine::of(version, &readers)).collect(),
+        looked_in: known.looked_in.clone(),
+        exit_code: if known.versions.is_empty() { 3 } else { 0 },
     };
     let cluster = Cluster { server: scene.server.clone(), context: scene.context.clone() };
-    Ok(Sheet::new("ConfigMapHistory", cluster, seen.now, seen.warnings, body))
+    Ok(Sheet::new("ConfigMapHistory", cluster, known.now, known.warnings.clone(), body))
 }

@@ -46,9 +46,9 @@ pub async fn prepare(scene: &Scene, request: &Request, now: Timestamp) -> Result
     let name = &request.name;
     let back = !matches!(request.wanted, Wanted::Content(_));
     let seen = crate::run::contents::look(scene, name, back, now).await?;
-    let chosen = contents::choose(name, &seen.versions, &request.wanted).map_err(Failure::NoVersion)?;
+    let chosen = contents::choose(name, &seen.known.versions, &request.wanted).map_err(Failure::NoVersion)?;
     let stopped = readers::stopped(name, &chosen.content, &seen.workloads, &seen.pods);
-    let made = restore::plan(name, seen.live.as_ref(), chosen, seen.readers(name), stopped, request.show);
+    let made = restore::plan(name, seen.known.live.as_ref(), chosen, seen.readers(name), stopped, request.show);
     let mut plan = made.map_err(|error| Failure::Given(format!("configmap/{name}: {error}")))?;
     let mut ending = match &plan {
         plan if plan.refused() => Some(Ending::Refused),
@@ -111,13 +111,13 @@ async fn patch(cluster: &Cluster, scene: &Scene, plan: &Plan, dry_run: bool) -> 
 pub fn sheet(scene: &Scene, request: &Request, prepared: &Prepared, ending: &Ending) -> Sheet<Restore> {
     let (seen, plan) = (&prepared.seen, &prepared.plan);
     let readers = BTreeMap::from([(plan.name.clone(), plan.readers.clone())]);
-    let now = seen.versions.iter().find(|k| k.source == contents::Source::Live);
+    let now = seen.known.versions.iter().find(|k| k.source == contents::Source::Live);
     let written: Vec<WrittenObject> = match ending {
         Ending::Done(object) => vec![WrittenObject::of(object)],
         _ => Vec::new(),
     };
     let body = Restore {
-        config_map: ConfigMapLine::of(&seen.namespace, &plan.name, plan.live.as_ref()),
+        config_map: ConfigMapLine::of(&seen.known.namespace, &plan.name, plan.live.as_ref()),
         now: now.map(|known| VersionLine::of(known, &readers)),
         version: VersionLine::of(&plan.chosen, &readers),
         changes: plan.changes.clone(),
@@ -136,5 +136,5 @@ pub fn sheet(scene: &Scene, request: &Request, prepared: &Prepared, ending: &End
         exit_code: ending.exit_code(),
     };
     let cluster = report::Cluster { server: scene.server.clone(), context: scene.context.clone() };
-    Sheet::new("Restore", cluster, seen.now, seen.warnings.clone(), body)
+    Sheet::new("Restore", cluster, seen.known.now, seen.known.warnings.clone(), body)
 }

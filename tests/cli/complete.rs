@@ -101,6 +101,9 @@ fn objects_are_offered_in_the_spelling_that_was_begun() {
         "restore cm --from-file tests/incident ",
         "undo web --from-file tests/incident --use ",
         "undo web --from-file tests/incident --use set",
+        "undo web --from-file tests/incident --use settings=",
+        "undo web --from-file tests/incident --use settings=sr1:c",
+        "restore cm --from-file tests/incident settings --from=sr1:0",
         "undo --from-file tests/incident --to-revision ",
     ] {
         answers.push(format!("{line}: {}", words(line)));
@@ -110,6 +113,8 @@ fn objects_are_offered_in_the_spelling_that_was_begun() {
     {
         answers.push(format!("{line}\n{}", complete(&line.replacen(' ', " --from-file tests/incident ", 1))));
     }
+    let versions = "restore cm/settings --from-file tests/incident --from ";
+    answers.push(format!("{versions}\n{}", complete(versions)));
     insta::assert_snapshot!("complete_objects", answers.join("\n"));
 }
 

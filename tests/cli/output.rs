@@ -59,6 +59,20 @@ fn names_are_those_that_kubectl_takes() {
     assert_eq!(printed(&["restore", "configmap/settings"], "name"), "configmap/settings\n");
     assert_eq!(printed(&["undo", "web", "--to-revision", "1"], "name"), "deployment.apps/web\n");
     assert_eq!(printed(&["observe", "web"], "name"), "deployment.apps/web\n");
+    // kubectl names what it changed; of what was refused there is no name to go on with.
+    let refused = product::run(&[
+        "undo",
+        "web",
+        "--to-revision",
+        "1",
+        "--use",
+        "settings=sr1:00000000",
+        "-o",
+        "name",
+        FILES[0],
+        FILES[1],
+    ]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (3, ""), "{refused:?}");
 }
 
 /// Otherwise one value would need a JSON tool, and a verb could go without it.

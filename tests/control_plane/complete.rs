@@ -2,7 +2,7 @@
 
 use super::two_revisions;
 use crate::support::client::{CONFIGMAPS, DEPLOYMENTS};
-use crate::support::control_plane::{ControlPlane, Namespace};
+use crate::support::control_plane::{ControlPlane, Namespace, wait};
 use crate::support::incident;
 use crate::support::product::{self, BINARY, Ran, root};
 use crate::support::proxy::{Act, Passing, Proxy};
@@ -95,6 +95,18 @@ fn kubectl_asks_it_for_everything_behind_the_plugins_name() {
     assert_eq!(installed.kubectl(&["history", "cm/s"]), "cm/settings\tConfigMap\n:4\n");
     assert_eq!(installed.kubectl(&["restore", ""]).lines().next(), Some("configmap/kube-root-ca.crt\tConfigMap"));
     assert_eq!(installed.kubectl(&["undo", "web", "--use", ""]), "settings=\tConfigMap\n:6\n");
+    // Two versions of the content, today's first.
+    let edited = json!({"data": {"a": "another-value"}});
+    namespace.at(CONFIGMAPS, "settings").merge_patch(&edited).ok();
+    // What a busy machine does not find within the second is left out.
+    let versions = wait("both versions", || {
+        Some(installed.kubectl(&["restore", "cm/settings", "--from", ""])).filter(|v| v.lines().count() > 2)
+    });
+    let lines: Vec<&str> = versions.lines().collect();
+    assert!(lines.len() == 3 && lines[2] == ":32", "the newest first, or a file: {versions}");
+    assert!(lines[0].starts_with("sr1:") && lines[0].contains("\tnow, written "), "{versions}");
+    assert!(lines[1].starts_with("sr1:") && lines[1].contains("\tAPI history, until "), "{versions}");
+    assert!(!versions.contains("-value"));
     let namespaces = installed.kubectl(&["undo", "-n", &namespace.name[..9]]);
     assert!(namespaces.lines().any(|line| line == namespace.name), "{namespaces}");
     let context = installed.kubectl(&["undo", "--context", ""]);
@@ -241,6 +253,9 @@ fn completed(terminal: &mut Terminal, typed: &str, waits: &str) -> String {
 /// Both commands: kubectl asks for the first one, the shell's own script for the second.
 fn tab_works_in(one: &Shell) {
     let namespace = ControlPlane::main().namespace(one.name);
+    namespace.all(CONFIGMAPS).create(&json!({"metadata": {"name": "settings"}, "data": {"a": "b"}})).ok();
+    let digest = ["history", "configmap/settings", "-o", "jsonpath={.versions[0].digest}"];
+    let digest = &namespace.run(&digest).expect(0).stdout[..16];
     two_revisions(&namespace);
     let installed = Installed::new(&namespace);
     let mut terminal = shell(&installed, one);
@@ -256,6 +271,13 @@ fn tab_works_in(one: &Shell) {
         line("undo web --dry-run=cl", "client", "{undo}{web}{--dry-run=client}{x}");
         // No blank here: a file or a digest follows.
         line("undo web --use se", "settings=", "{undo}{web}{--use}{settings=x}");
+        // A colon parts words for bash, and descriptions for zsh.
+        line(
+            "restore cm/settings --from sr1:",
+            digest,
+            &format!("{{restore}}{{cm/settings}}{{--from}}{{{digest}}}{{x}}"),
+        );
+        line("undo web --use settings=sr1:", digest, &format!("{{undo}}{{web}}{{--use}}{{settings={digest}}}{{x}}"));
         line("undo --from-file fi", "file.yaml", "{undo}{--from-file}{file.yaml}{x}");
         // Several: they are listed, with what tells them apart.
         terminal.seen.clear();

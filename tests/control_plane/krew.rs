@@ -45,7 +45,7 @@ impl Krew {
     }
 
     fn command(&self, program: &str) -> Command {
-        let mut path = OsString::from(self.at("krew/bin"));
+        let mut path = OsString::from(self.at("home/.krew/bin"));
         for folder in [&self.at("bin"), self.tools.as_path(), Path::new("/usr/bin"), Path::new("/bin")] {
             path.push(":");
             path.push(folder);
@@ -54,7 +54,7 @@ impl Krew {
         let there = self.tools.join(program);
         let mut command = Command::new(if there.exists() { there } else { PathBuf::from(program) });
         command.env_clear().env("PATH", path).env("HOME", self.at("home")).env("TMPDIR", self.at("tmp"));
-        command.env("KREW_ROOT", self.at("krew")).env("KREW_NO_UPGRADE_CHECK", "1").env("KUBERC", "off");
+        command.env("KREW_ROOT", self.at("home/.krew")).env("KREW_NO_UPGRADE_CHECK", "1").env("KUBERC", "off");
         command.env("KUBECONFIG", &self.kubeconfig).stdin(Stdio::null()).current_dir(self.folder.path());
         command
     }
@@ -80,7 +80,7 @@ impl Krew {
     }
 
     fn link(&self) -> PathBuf {
-        self.at("krew/bin/kubectl-saferollback")
+        self.at("home/.krew/bin/kubectl-saferollback")
     }
 }
 
@@ -172,7 +172,7 @@ fn krew_installs_upgrades_and_removes_what_the_release_packs() {
     for words in ["Installed plugin: saferollback", "kubectl saferollback completion install"] {
         assert!(installed.stderr.contains(words), "{installed:?}");
     }
-    let store = |version: &str| krew.at("krew/store/saferollback").join(version);
+    let store = |version: &str| krew.at("home/.krew/store/saferollback").join(version);
     assert_eq!(fs::read_link(krew.link()).expect("a link"), store(VERSION).join("kubectl-saferollback"));
     assert!(store(VERSION).join("LICENSE").is_file());
     let said = krew.kubectl(&["saferollback", "version"]).stdout;
@@ -191,15 +191,25 @@ fn krew_installs_upgrades_and_removes_what_the_release_packs() {
     // As found in the archive, not as this test built it.
     assert_eq!(fs::read(krew.link()).expect("the program"), fs::read(&binary).expect("the program"));
 
+    // TAB, set up as krew's caveats say.
+    krew.kubectl(&["saferollback", "completion", "install", "--yes"]);
+    let verbs = || krew.kubectl(&["__complete", "saferollback", "und"]).stdout;
+    assert!(verbs().starts_with("undo\t"), "{}", verbs());
+
     krew.publish(&manifest.replace(&format!("version: {VERSION}"), &format!("version: {NEXT}")));
     let upgraded = krew.kubectl(&["krew", "upgrade", "saferollback"]);
     assert!(upgraded.stderr.contains(&format!("saferollback {VERSION} -> {NEXT}")), "{upgraded:?}");
     assert_eq!(fs::read_link(krew.link()).expect("a link"), store(NEXT).join("kubectl-saferollback"));
     assert!(!store(VERSION).exists(), "the old version is gone");
     assert_eq!(krew.kubectl(&history).stdout.lines().count(), table.lines().count());
+    assert!(verbs().starts_with("undo\t"), "{}", verbs());
 
     krew.kubectl(&["krew", "uninstall", "saferollback"]);
-    assert!(!krew.link().exists() && !krew.at("krew/store/saferollback").exists());
+    // The one file that krew does not know of; it is named in the caveats, and does no harm.
+    assert!(krew.at("home/.krew/bin/kubectl_complete-saferollback").is_file());
+    assert!(installed.stderr.contains("kubectl_complete-saferollback, in ~/.krew/bin"), "{installed:?}");
+    assert_eq!(verbs(), ":0\n");
+    assert!(!krew.link().exists() && !krew.at("home/.krew/store/saferollback").exists());
     assert!(!krew.kubectl(&["krew", "list"]).stdout.contains("saferollback"));
 
     // Without an index, as krew/README.md says, from the folder that krew/package wrote.
