@@ -105,7 +105,7 @@ fn kubectl_asks_it_for_everything_behind_the_plugins_name() {
     let lines: Vec<&str> = versions.lines().collect();
     assert!(lines.len() == 3 && lines[2] == ":32", "the newest first, or a file: {versions}");
     assert!(lines[0].starts_with("sr1:") && lines[0].contains("\tnow, written "), "{versions}");
-    assert!(lines[1].starts_with("sr1:") && lines[1].contains("\tAPI history, until "), "{versions}");
+    assert!(lines[1].starts_with("sr1:") && lines[1].contains("\tAPI history"), "{versions}");
     assert!(!versions.contains("-value"));
     let namespaces = installed.kubectl(&["undo", "-n", &namespace.name[..9]]);
     assert!(namespaces.lines().any(|line| line == namespace.name), "{namespaces}");
@@ -235,6 +235,8 @@ fn shell(installed: &Installed, shell: &Shell) -> Terminal {
 /// Types a line, a TAB and an x; the line that stands there then.
 fn completed(terminal: &mut Terminal, typed: &str, waits: &str) -> String {
     terminal.seen.clear();
+    // A busy machine's shell may be silent and still be on its way to its next line.
+    terminal.until_it_reads();
     terminal.keys(typed);
     terminal.until_silent();
     terminal.keys("\t");
@@ -281,6 +283,7 @@ fn tab_works_in(one: &Shell) {
         line("undo --from-file fi", "file.yaml", "{undo}{--from-file}{file.yaml}{x}");
         // Several: they are listed, with what tells them apart.
         terminal.seen.clear();
+        terminal.until_it_reads();
         terminal.keys(&format!("{command} undo web --to-revision "));
         terminal.until_silent();
         terminal.keys("\t\t");
