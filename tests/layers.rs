@@ -47,7 +47,7 @@ const LAYERS: [Layer; 4] = [
         below: &["core"],
         #[rustfmt::skip]
         crates: &[
-            "base64", "flate2", "futures_util", "http", "http_body", "hyper_rustls", "hyper_util", "jiff", "kube", "serde_json",
+            "base64", "flate2", "futures_util", "http", "http_body", "hyper", "hyper_rustls", "hyper_util", "jiff", "kube", "serde_json",
             "serde_yaml", "thiserror", "tokio", "tower",
         ],
         closed: &[STDOUT, STDERR, &["std", "process", "exit"], &["std", "process", "abort"]],

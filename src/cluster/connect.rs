@@ -9,7 +9,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
-use http::header::USER_AGENT;
+use http::header::{PROXY_AUTHORIZATION, USER_AGENT};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -23,7 +23,7 @@ use crate::cluster::exchange::deepest;
 use crate::cluster::keys::{Keys, Signing};
 use crate::cluster::kubeconfig::{Connection, Token};
 use crate::cluster::one_first::OneFirst;
-use crate::cluster::proxy::Way;
+use crate::cluster::proxy::{Proxy, Way};
 
 /// Why no client could be made. Nothing was sent.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -40,10 +40,14 @@ pub(super) type Http = HttpClient<OneFirst<HttpsConnector<Way>>, Body>;
 /// A client that signs with `keys`. Must be called inside a runtime.
 pub(super) fn client(connection: &Connection, keys: Arc<Keys>) -> Result<kube::Client, ConnectError> {
     let mut config = connection.config.clone();
+    let wrong = |cause: String| ConnectError::Credentials { server: connection.server.clone(), cause };
     config.headers.push((USER_AGENT, user_agent()));
-    let headers = config
-        .extra_headers_layer()
-        .map_err(|error| ConnectError::Credentials { server: connection.server.clone(), cause: deepest(&error) })?;
+    if let Some(word) =
+        connection.proxy.as_ref().filter(|p| p.passes_on(&config.cluster_url)).and_then(Proxy::authorization)
+    {
+        config.headers.push((PROXY_AUTHORIZATION, word.map_err(|error| wrong(error.to_string()))?));
+    }
+    let headers = config.extra_headers_layer().map_err(|error| wrong(deepest(&error)))?;
     let service = headers.layer(Signing(keys));
     let service = config.base_uri_layer().layer(service);
     Ok(kube::Client::new(service, config.default_namespace.clone()))

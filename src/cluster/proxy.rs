@@ -6,16 +6,19 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http::header::InvalidHeaderValue;
 use http::{HeaderValue, Uri};
+use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower::{Service, ServiceExt};
@@ -116,6 +119,21 @@ impl Proxy {
             Some(_) => value.trim().to_string(),
         };
         Proxy::parse(&url).map(Some).map_err(|cause| format!("{name} {cause}"))
+    }
+
+    /// Requests to a server without TLS are handed to an HTTP proxy as they are, as Go's client does: many proxies open
+    /// tunnels to port 443 alone.
+    pub(super) fn passes_on(&self, server: &Uri) -> bool {
+        server.scheme_str() == Some("http") && self.scheme != Scheme::Socks5
+    }
+
+    /// What an HTTP proxy is told of the user; never shown.
+    pub(super) fn authorization(&self) -> Option<Result<HeaderValue, InvalidHeaderValue>> {
+        self.credentials.as_ref().map(|(name, password)| {
+            let mut word = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(format!("{name}:{password}"))))?;
+            word.set_sensitive(true);
+            Ok(word)
+        })
     }
 }
 
@@ -221,10 +239,48 @@ impl Way {
     }
 }
 
+/// A connection, and whether a proxy at its other end passes requests on: then each has to name its server.
+pub(super) struct Hop {
+    stream: MaybeHttpsStream<TokioIo<TcpStream>>,
+    passes_on: bool,
+}
+
+impl Hop {
+    fn stream(self: Pin<&mut Self>) -> Pin<&mut MaybeHttpsStream<TokioIo<TcpStream>>> {
+        Pin::new(&mut self.get_mut().stream)
+    }
+}
+
+impl Connection for Hop {
+    fn connected(&self) -> Connected {
+        self.stream.connected().proxy(self.passes_on)
+    }
+}
+
+impl Read for Hop {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_read(context, buffer)
+    }
+}
+
+impl Write for Hop {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.stream().poll_write(context, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_shutdown(context)
+    }
+}
+
 impl Service<Uri> for Way {
-    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
+    type Response = Hop;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Hop, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
@@ -233,44 +289,41 @@ impl Service<Uri> for Way {
     fn call(&mut self, server: Uri) -> Self::Future {
         let Way { tcp, proxy, tls } = self.clone();
         Box::pin(async move {
+            let straight = |stream| Hop { stream, passes_on: false };
             let Some(proxy) = proxy else {
-                return Ok(MaybeHttpsStream::Http(tcp.oneshot(server).await?));
+                return Ok(straight(MaybeHttpsStream::Http(tcp.oneshot(server).await?)));
             };
             let lost = |error: BoxError| -> BoxError {
                 Box::new(Lost(format!("through the proxy {proxy}: {}", crate::cluster::exchange::deepest(&*error))))
             };
-            let server = with_port(server);
             let to = proxy.uri.clone();
+            if proxy.passes_on(&server) {
+                // Of an http address this opens no TLS.
+                let stream = tls.oneshot(to).await.map_err(lost)?;
+                return Ok(Hop { stream, passes_on: true });
+            }
             match (proxy.scheme, &proxy.credentials) {
                 (Scheme::Socks5, credentials) => {
                     let mut socks = SocksV5::new(to, tcp);
                     if let Some((name, password)) = credentials {
                         socks = socks.with_auth(name.clone(), password.clone());
                     }
-                    let stream = socks.oneshot(server).await.map_err(|error| lost(error.into()))?;
-                    Ok(MaybeHttpsStream::Http(stream))
+                    let stream = socks.oneshot(with_port(server)).await.map_err(|error| lost(error.into()))?;
+                    Ok(straight(MaybeHttpsStream::Http(stream)))
                 }
-                (Scheme::Http, credentials) => {
-                    let tunnel = signed(Tunnel::new(to, tcp), credentials)?;
-                    let stream = tunnel.oneshot(server).await.map_err(|error| lost(error.into()))?;
-                    Ok(MaybeHttpsStream::Http(stream))
-                }
-                (Scheme::Https, credentials) => {
-                    let tunnel = signed(Tunnel::new(to, tls), credentials)?;
-                    tunnel.oneshot(server).await.map_err(|error| lost(error.into()))
+                (Scheme::Http | Scheme::Https, _) => {
+                    let mut tunnel = Tunnel::new(to, tls);
+                    if let Some(word) = proxy.authorization() {
+                        tunnel = tunnel.with_auth(word?);
+                    }
+                    tunnel.oneshot(server).await.map(straight).map_err(|error| lost(error.into()))
                 }
             }
         })
     }
 }
 
-fn signed<C>(tunnel: Tunnel<C>, credentials: &Option<(String, String)>) -> Result<Tunnel<C>, BoxError> {
-    let Some((name, password)) = credentials else { return Ok(tunnel) };
-    let word = format!("Basic {}", STANDARD.encode(format!("{name}:{password}")));
-    Ok(tunnel.with_auth(HeaderValue::try_from(word)?))
-}
-
-/// Tunnels take 443 for a port that is not named.
+/// SOCKS takes 443 for a port that is not named.
 fn with_port(server: Uri) -> Uri {
     let (Some("http"), None, Some(host)) = (server.scheme_str(), server.port(), server.host()) else { return server };
     format!("http://{host}:80").parse().unwrap_or(server)

@@ -10,9 +10,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 const BINDINGS: Resource = Resource::new("/apis/rbac.authorization.k8s.io/v1", "rolebindings");
 
@@ -644,6 +645,32 @@ fn plugins_are_run_as_kubectl_runs_them() {
     play(&world, &rows);
 }
 
+/// The API server as `kubectl proxy` shows it.
+struct WithoutTls {
+    kubectl: Child,
+    port: u16,
+}
+
+impl WithoutTls {
+    fn start(world: &World) -> WithoutTls {
+        let mut command = Command::new(world.tools.join("kubectl"));
+        command.env_clear().env("KUBECONFIG", &world.namespace.plane.kubeconfig).env("KUBERC", "off");
+        command.args(["proxy", "--port=0", "--accept-hosts=."]).stdout(Stdio::piped());
+        let mut kubectl = command.spawn().expect("kubectl runs");
+        let mut said = String::new();
+        BufReader::new(kubectl.stdout.take().expect("a pipe")).read_line(&mut said).expect("a line");
+        let port = said.trim().rsplit_once(':').and_then(|(_, port)| port.parse().ok()).expect("where it serves");
+        WithoutTls { kubectl, port }
+    }
+}
+
+impl Drop for WithoutTls {
+    fn drop(&mut self) {
+        let _ = self.kubectl.kill();
+        let _ = self.kubectl.wait();
+    }
+}
+
 /// Without this a cluster that is reached through a proxy alone could not be reached, or requests would go by a way that
 /// they must not take (C100).
 #[test]
@@ -660,7 +687,25 @@ fn proxies_are_taken_as_kubectl_takes_them() {
     let tls = || hop::tls(&pki.join("server.crt"), &pki.join("server.key"));
     let connect = || start(Kind::Connect);
     let hosts = "127.0.0.1 localhost kubernetes.default.svc\n";
+    // A server without TLS, which takes everybody for its own user.
+    let server = WithoutTls::start(&world);
+    let plain = format!("server: 'http://{NAME}:{}', certificate-authority: ca.crt", server.port);
+    let open = |about, proxy: &str| Row::new(about, &format!("{plain}, proxy-url: '{proxy}'"), "");
     let rows = [
+        open("http, without TLS", "http://{proxy}").through(connect()).succeeds_as(CERTIFICATE),
+        open("http with a password, without TLS", "http://u:hunter2%40@{proxy}")
+            .through(asking(Kind::Connect))
+            .succeeds_as(CERTIFICATE),
+        open("http with a wrong password, without TLS", "http://u:hunter2@{proxy}").through(asking(Kind::Connect)),
+        open("http that says no, without TLS", "http://{proxy}").through(start(Kind::Closed)),
+        open("http that is down, without TLS", "http://127.0.0.1:1"),
+        open("https of the cluster's authority, without TLS", "https://{proxy}").through(start(tls())),
+        open("socks5, without TLS", "socks5://{proxy}").through(start(Kind::Socks)).succeeds_as(CERTIFICATE),
+        Row::new("HTTP_PROXY, without TLS", &plain, "")
+            .with("HTTP_PROXY", "http://u:hunter2%40@{proxy}")
+            .with("HTTPS_PROXY", "http://127.0.0.1:1")
+            .through(asking(Kind::Connect))
+            .succeeds_as(CERTIFICATE),
         url("http", "http://{proxy}").through(connect()).succeeds_as(CERTIFICATE),
         url("http, loopback", "http://{proxy}")
             .and(&["--server={server}"])

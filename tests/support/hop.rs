@@ -1,4 +1,4 @@
-//! Proxies as they stand between people and API servers: CONNECT over plain TCP or TLS, SOCKS5, or bytes passed on. They
+//! Proxies as they stand between people and API servers: HTTP over plain TCP or TLS, SOCKS5, or bytes passed on. They
 //! write down where they were asked to lead, and whatever that is called it is looked for on loopback: names that
 //! nobody resolves are then reached through the proxy alone.
 
@@ -148,8 +148,17 @@ async fn connect(
     if given != wanted {
         return stream.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n").await;
     }
-    let target = head.strip_prefix("CONNECT ").and_then(|rest| rest.split(' ').next());
-    let port = note(&log, target.ok_or_else(|| io::Error::from(ErrorKind::InvalidInput))?)?;
+    let no = || io::Error::from(ErrorKind::InvalidInput);
+    let mut words = head.split(' ');
+    let (method, target) = (words.next().ok_or_else(no)?, words.next().ok_or_else(no)?);
+    if method != "CONNECT" {
+        // A request with its server's name: passed on, as all that follow on this connection.
+        let server = target.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+        let mut onward = TcpStream::connect(("127.0.0.1", note(&log, &server)?)).await?;
+        onward.write_all(head.as_bytes()).await?;
+        return copy_bidirectional(&mut stream, &mut onward).await.map(|_| ());
+    }
+    let port = note(&log, target)?;
     stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
     pass(&mut stream, port).await.map(|_| ())
 }

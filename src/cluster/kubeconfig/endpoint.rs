@@ -56,9 +56,12 @@ pub(super) fn config(endpoint: &Endpoint) -> Result<Config, String> {
     };
     let server = filled(&endpoint.server).ok_or("names no server")?;
     let mut config = Config::new(server_uri(&server)?);
-    config.root_cert = roots;
-    config.accept_invalid_certs = insecure;
-    config.tls_server_name = filled(&endpoint.tls_server_name);
+    // For a server without TLS none of it counts in client-go, not even for an https proxy on the way there.
+    if config.cluster_url.scheme_str() == Some("https") {
+        config.root_cert = roots;
+        config.accept_invalid_certs = insecure;
+        config.tls_server_name = filled(&endpoint.tls_server_name);
+    }
     config.disable_compression = endpoint.disable_compression.unwrap_or(false);
     config.connect_timeout = Some(Duration::from_secs(10));
     config.default_retry = false;
