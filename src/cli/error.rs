@@ -11,6 +11,7 @@ pub const USAGE: u8 = 2;
 /// The answer is no: refused, not safe, not found. The workload was not written.
 pub const NO: u8 = 3;
 pub const INTERRUPTED: u8 = 130;
+#[cfg(unix)]
 pub const TERMINATED: u8 = 143;
 
 pub fn exit_code(failure: &Failure) -> u8 {
