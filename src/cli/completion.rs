@@ -29,7 +29,7 @@ pub enum Completion {
     /// Let kubectl complete `kubectl saferollback`
     ///
     /// Writes the file kubectl_complete-saferollback, which kubectl looks for, beside the plugin or into another directory
-    /// of the PATH, below your home directory only. kubectl's own completion must be on: kubectl completion --help.
+    /// of the PATH, below your home directory only; into krew's own only where there is no other. kubectl's own completion must be on: kubectl completion --help.
     #[command(
         after_help = "Examples:\n  kubectl saferollback completion install\n  kubectl saferollback completion install --print\n\nExit codes: 0 done or nothing to do, 1 could not, 2 usage,\n3 refused: a file of that name is there, and is not ours."
     )]
@@ -104,7 +104,7 @@ fn install(args: &Install) -> Result<u8, Failure> {
             let text = if meta.is_file() { fs::read_to_string(&path).unwrap_or_default() } else { String::new() };
             if text == SHIM && executable(&meta) {
                 ui::out(&format!("{shown} is there already: nothing to do\n"));
-                place.say_if_unseen();
+                place.say_what_is_odd();
                 return Ok(0);
             }
             if !text.contains(OURS) {
@@ -125,7 +125,7 @@ fn install(args: &Install) -> Result<u8, Failure> {
     }
     file::write_program(&path, SHIM, there)?;
     ui::out(&format!("{shown} {}\n", if there { "replaced" } else { "created" }));
-    place.say_if_unseen();
+    place.say_what_is_odd();
     Ok(0)
 }
 
@@ -138,7 +138,9 @@ struct Place {
 
 impl Place {
     /// Beside the plugin where PATH finds it, else another directory of the PATH, else beside the program itself; the first
-    /// that is below the home directory.
+    /// that is below the home directory. krew's own only where there is no other: with files there that it did not put there,
+    /// and none of its plugins left, it takes its home for an outdated one and does nothing any more (krew's
+    /// `receiptsmigration.Done`).
     fn find(home: Option<PathBuf>, path: &[PathBuf], program: Option<PathBuf>) -> Result<Place, Failure> {
         let home = home.and_then(|home| home.canonicalize().ok()).filter(|home| home.parent().is_some());
         let Some(home) = home else {
@@ -150,10 +152,12 @@ impl Place {
                 && directory.canonicalize().is_ok_and(|real| real.is_dir() && real.starts_with(&home))
         };
         let plugin = program.unwrap_or_default();
-        let beside = path.iter().find(|directory| same(&directory.join(PLUGIN), &plugin)).filter(|d| below(d));
-        let any = || path.iter().find(|directory| below(directory));
-        if let Some(directory) = beside.or_else(any) {
-            return Ok(Place { directory: directory.clone(), plugin, on_path: true });
+        let beside = path.iter().find(|directory| same(&directory.join(PLUGIN), &plugin));
+        let usual = [home.join(".local/bin"), home.join("bin")];
+        let usual = path.iter().find(|directory| usual.iter().any(|usual| same(usual, directory)));
+        let found: Vec<&PathBuf> = beside.into_iter().chain(usual).chain(path).filter(|d| below(d)).collect();
+        if let Some(directory) = found.iter().find(|directory| !of_krew(directory)).or(found.first()) {
+            return Ok(Place { directory: directory.to_path_buf(), plugin, on_path: true });
         }
         match plugin.parent().filter(|directory| below(directory)) {
             Some(directory) => Ok(Place { directory: directory.to_path_buf(), plugin, on_path: false }),
@@ -164,12 +168,22 @@ impl Place {
         }
     }
 
-    fn say_if_unseen(&self) {
+    fn say_what_is_odd(&self) {
+        let directory = escape(&self.directory.display().to_string());
         if !self.on_path {
-            let directory = escape(&self.directory.display().to_string());
             ui::err(&format!("Warning: {directory} is not on the PATH, where kubectl looks for it\n"));
         }
+        if of_krew(&self.directory) {
+            ui::err(&format!(
+                "Warning: {directory} is krew's own, and no other directory of the PATH is yours: remove the file before you uninstall the plugin\n"
+            ));
+        }
     }
+}
+
+/// Is it where krew links its plugins?
+fn of_krew(directory: &Path) -> bool {
+    directory.parent().is_some_and(|root| root.join("receipts").is_dir())
 }
 
 /// Do both lead to the same file?

@@ -132,6 +132,26 @@ fn it_is_written_where_kubectl_finds_it_and_once() {
     assert!(fs::symlink_metadata(&file).expect("the file").is_symlink());
 }
 
+/// Otherwise krew, once it has no plugin left, would take its home for an outdated one and do nothing any more.
+#[test]
+fn krews_directory_is_the_last_choice() {
+    let machine = Machine::new().plugin_in("home/.krew/bin");
+    fs::create_dir_all(machine.at("home/.krew/receipts")).expect("a folder");
+    fs::create_dir_all(machine.at("home/env/bin")).expect("a folder");
+    let written = |path: &[&str], stderr: &str| {
+        let ran = machine.install(path).expect(0);
+        assert!(ran.stderr.contains(stderr) && (stderr.is_empty() == ran.stderr.is_empty()), "{ran:?}");
+        let files = machine.files();
+        files.iter().for_each(|file| fs::remove_file(machine.at(file)).expect("removed"));
+        files
+    };
+    let path = ["home/.krew/bin", "home/env/bin", "usr/bin", "home/bin"];
+    assert_eq!(written(&path, ""), [format!("home/bin/{COMPLETER}")], "the usual one");
+    assert_eq!(written(&path[..3], ""), [format!("home/env/bin/{COMPLETER}")]);
+    let warned = "krew's own, and no other directory of the PATH is yours: remove the file before you uninstall";
+    assert_eq!(written(&["home/.krew/bin", "usr/bin"], warned), [format!("home/.krew/bin/{COMPLETER}")]);
+}
+
 /// Otherwise an install could write where other users' commands come from, or destroy somebody's file.
 #[test]
 fn nothing_is_written_outside_of_home_or_over_another_file() {

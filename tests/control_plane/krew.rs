@@ -191,8 +191,10 @@ fn krew_installs_upgrades_and_removes_what_the_release_packs() {
     // As found in the archive, not as this test built it.
     assert_eq!(fs::read(krew.link()).expect("the program"), fs::read(&binary).expect("the program"));
 
-    // TAB, set up as krew's caveats say.
-    krew.kubectl(&["saferollback", "completion", "install", "--yes"]);
+    // TAB, set up and taken away as krew's caveats say.
+    let set_up = krew.kubectl(&["saferollback", "completion", "install", "--yes"]);
+    let completer = krew.at("home/.krew/bin/kubectl_complete-saferollback");
+    assert!(completer.is_file() && set_up.stderr.contains("remove the file before you uninstall"), "{set_up:?}");
     let verbs = || krew.kubectl(&["__complete", "saferollback", "und"]).stdout;
     assert!(verbs().starts_with("undo\t"), "{}", verbs());
 
@@ -204,11 +206,9 @@ fn krew_installs_upgrades_and_removes_what_the_release_packs() {
     assert_eq!(krew.kubectl(&history).stdout.lines().count(), table.lines().count());
     assert!(verbs().starts_with("undo\t"), "{}", verbs());
 
+    assert!(installed.stderr.contains("kubectl_complete-saferollback, before you uninstall"), "{installed:?}");
+    fs::remove_file(&completer).expect("removed");
     krew.kubectl(&["krew", "uninstall", "saferollback"]);
-    // The one file that krew does not know of; it is named in the caveats, and does no harm.
-    assert!(krew.at("home/.krew/bin/kubectl_complete-saferollback").is_file());
-    assert!(installed.stderr.contains("kubectl_complete-saferollback, in ~/.krew/bin"), "{installed:?}");
-    assert_eq!(verbs(), ":0\n");
     assert!(!krew.link().exists() && !krew.at("home/.krew/store/saferollback").exists());
     assert!(!krew.kubectl(&["krew", "list"]).stdout.contains("saferollback"));
 
