@@ -201,7 +201,7 @@ const BASH: Shell = Shell {
     name: "bash",
     arguments: &["--noprofile", "--rcfile", "rc", "-i"],
     file: "rc",
-    start: "source /usr/share/bash-completion/bash_completion\nsource <(kubectl completion bash)\nsource COMPLETIONS/kubectl-saferollback.bash\nbind 'set enable-bracketed-paste off'\nbind 'set bell-style none'\nPS1='ready> '\n",
+    start: "source /usr/share/bash-completion/bash_completion\nsource <(kubectl completion bash)\nsource COMPLETIONS/kubectl-saferollback.bash\nbind 'set enable-bracketed-paste off'\nbind 'set bell-style none'\nbind 'set show-all-if-ambiguous on'\nPS1='ready> '\n",
 };
 
 const ZSH: Shell = Shell {
@@ -245,8 +245,7 @@ fn completed(terminal: &mut Terminal, typed: &str, waits: &str) -> String {
     // To the begin of the line, where a printf makes it a harmless command: its words, in braces.
     terminal.seen.clear();
     terminal.keys("x\u{1}printf '{%s}' \r");
-    terminal.until("{kubectl");
-    terminal.until_silent();
+    terminal.until_then("{kubectl", "ready> ");
     let end = terminal.seen.rfind('}').expect("a brace");
     let begin = terminal.seen[..=end].rfind("{kubectl").expect("the words");
     terminal.seen[begin..=end].to_string()
@@ -286,14 +285,15 @@ fn tab_works_in(one: &Shell) {
         terminal.until_it_reads();
         terminal.keys(&format!("{command} undo web --to-revision "));
         terminal.until_silent();
-        terminal.keys("\t\t");
+        terminal.keys("\t");
         terminal.until("current, ");
         terminal.until_silent();
         let (newest, any) = (terminal.seen.find("current, "), terminal.seen.find(" old, web:1"));
         assert!(newest < any, "the newest first: {} {command}: {}", one.name, terminal.seen);
         // Ctrl-C leaves the line.
+        terminal.seen.clear();
         terminal.keys("\u{3}");
-        terminal.until_silent();
+        terminal.until("ready> ");
     }
 }
 

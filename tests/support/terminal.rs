@@ -125,6 +125,16 @@ impl Terminal {
         }
     }
 
+    /// Waits until it has written this, and that after it.
+    #[track_caller]
+    pub fn until_then(&mut self, words: &str, then: &str) {
+        let end = Instant::now() + Duration::from_secs(30);
+        while !self.seen.split_once(words).is_some_and(|(_, rest)| rest.contains(then)) {
+            assert!(Instant::now() < end, "waited 30 s in vain for {words:?} and {then:?}: {}", self.seen);
+            self.take(Duration::from_millis(50));
+        }
+    }
+
     /// Waits until it has written nothing for a while: it has done what it was told, as a person sees it.
     pub fn until_silent(&mut self) {
         let mut length = usize::MAX;
