@@ -620,6 +620,11 @@ fn escapes_of_the_cluster_reach_no_terminal() {
     let player = incident::start(&namespace, std::time::Duration::ZERO);
     let cause = json!({"metadata": {"annotations": {"kubernetes.io/change-cause": ESCAPES}}});
     namespace.at(DEPLOYMENTS, "web").merge_patch(&cause).ok();
+    // The controller hands it on to the revision that is current when it gets to it.
+    wait("the cause of revision 1", || {
+        let set = namespace.items(REPLICASETS).remove(0);
+        (set["metadata"]["annotations"]["kubernetes.io/change-cause"] == json!(ESCAPES)).then_some(())
+    });
     incident::trap(&namespace);
     drop(player);
     let stuck =
