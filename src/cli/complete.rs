@@ -26,6 +26,7 @@ use crate::cli::complete::line::{Last, Line};
 use crate::cli::contents::whence;
 use crate::cli::history::head;
 use crate::cli::screen::{age, escape};
+use crate::cli::undo::verb::bare;
 use crate::cli::{command, ui};
 use crate::cluster::kubeconfig::{ConnectionFlags, Environment, Names};
 use crate::core::workload::{self, Kind, Target};
@@ -199,15 +200,12 @@ impl Line<'_> {
                 Err(_) => Wish::default(),
             },
             ("use", _) => match (self.typed.split_once('='), self.target()) {
-                (Some((name, _)), _) => {
-                    let bare = name.trim_start_matches("configmap/").trim_start_matches("cm/");
-                    versions(bare, &format!("{name}="))
-                }
+                (Some((name, what)), _) => versions(bare(name), what, &format!("{name}=")),
                 (None, Ok(target)) => live(Lookup::References(target)),
                 (None, Err(_)) => Wish::default(),
             },
             ("from", "restore") => match workload::config_map(&self.words) {
-                Ok(Some(name)) => versions(&name, ""),
+                Ok(Some(name)) => versions(&name, self.typed, ""),
                 _ => Wish { files: true, ..Wish::default() },
             },
             _ => {
@@ -286,10 +284,11 @@ impl Line<'_> {
     }
 }
 
-/// What is known of a ConfigMap, or a file.
-fn versions(name: &str, before: &str) -> Wish {
+/// A file, or what is known of a ConfigMap: nobody waits for that where the name of a file is begun.
+fn versions(name: &str, typed: &str, before: &str) -> Wish {
+    let digest = typed.starts_with("sr1:") || "sr1:".starts_with(typed);
     Wish {
-        lookups: vec![Lookup::Versions(name.to_string())],
+        lookups: if digest { vec![Lookup::Versions(name.to_string())] } else { Vec::new() },
         spelling: Some(Spelling { digest: before.to_string(), ..Spelling::default() }),
         files: true,
         ..Wish::default()

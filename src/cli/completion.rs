@@ -29,7 +29,8 @@ pub enum Completion {
     /// Let kubectl complete `kubectl saferollback`
     ///
     /// Writes the file kubectl_complete-saferollback, which kubectl looks for, beside the plugin or into another directory
-    /// of the PATH, below your home directory only; into krew's own only where there is no other. kubectl's own completion must be on: kubectl completion --help.
+    /// of the PATH, below your home directory only; into krew's own only where there is no other. kubectl's own completion
+    /// must be on: kubectl completion --help.
     #[command(
         after_help = "Examples:\n  kubectl saferollback completion install\n  kubectl saferollback completion install --print\n\nExit codes: 0 done or nothing to do, 1 could not, 2 usage,\n3 refused: a file of that name is there, and is not ours."
     )]

@@ -1,18 +1,18 @@
 //! `history configmap/NAME`: the verb and its screen, and what `restore` and `diff` share with it.
 
-use crate::cli::args::{self, Cli};
-use crate::cli::output::Output;
-use crate::cli::{notice, print, typed, ui};
-use crate::run::{self, Failure};
 use jiff::Timestamp;
 
+use crate::cli::args::{self, Cli};
 use crate::cli::history::{head, short, source};
+use crate::cli::output::Output;
 use crate::cli::screen::{Look, Screen, age, escape, listed};
 use crate::cli::undo::quote;
+use crate::cli::{notice, print, typed, ui};
 use crate::core::changes::KeyChange;
 use crate::core::contents::{ConfigMapHistory, VersionLine};
 use crate::core::readers::Reader;
 use crate::core::sheet::Sheet;
+use crate::run::{self, Failure};
 
 pub async fn verb(cli: &Cli, args: &args::History, name: &str) -> Result<u8, Failure> {
     if args.revision.is_some() {

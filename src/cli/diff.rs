@@ -1,21 +1,20 @@
 //! `diff`: the verb and its screen.
 
 use jiff::Timestamp;
-
-use crate::cli::args::{self, Cli};
-use crate::cli::output::Output;
-use crate::cli::{notice, print, ui, warnings};
-use crate::core::report::Outcome;
-use crate::core::workload::Target;
-use crate::run::{self, Failure};
 use serde_json::Value;
 
+use crate::cli::args::{self, Cli};
 use crate::cli::check::lower;
 use crate::cli::contents::changes;
 use crate::cli::history::headline;
+use crate::cli::output::Output;
 use crate::cli::screen::Screen;
+use crate::cli::{notice, print, ui, warnings};
 use crate::core::diff::{Diff, FieldChange};
 use crate::core::report::Document;
+use crate::core::report::Outcome;
+use crate::core::workload::Target;
+use crate::run::{self, Failure};
 
 pub async fn verb(cli: &Cli, args: &args::Diff) -> Result<u8, Failure> {
     let target = Target::parse(&args.target.workload)?;

@@ -1,12 +1,12 @@
 //! The Role that a verb needs: to be applied as it is, with what is lost without each rule beside it.
 
+use serde_json::{Value, json};
+
 use crate::cli::args::{self, Cli};
 use crate::cli::output::Output;
 use crate::cli::{print, ui};
-use crate::run::Failure;
-use serde_json::{Value, json};
-
 use crate::core::rights::{self, Verb};
+use crate::run::Failure;
 
 pub fn verb(cli: &Cli, args: &args::Rbac) -> Result<u8, Failure> {
     let namespace = cli.connection.namespace.as_deref();

@@ -1,24 +1,23 @@
 //! `status`: the verb, the answer, and the tree that is drawn while it watches.
 
-use jiff::Timestamp;
-
-use crate::cli::args::{self, Cli};
-use crate::cli::output::Output;
-use crate::cli::{interrupted, notice, print, typed, undo, warnings};
-use crate::core::workload::Target;
-use crate::run::{self, Failure};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use dialoguer::console::{measure_text_width, truncate_str};
+use jiff::Timestamp;
 
+use crate::cli::args::{self, Cli};
 use crate::cli::history::{config_now, headline, trap, trap_note};
+use crate::cli::output::Output;
 use crate::cli::screen::{Screen, count, escape};
 use crate::cli::ui;
+use crate::cli::{interrupted, notice, print, typed, undo, warnings};
 use crate::core::pods::{PodLine, Standing};
 use crate::core::report::{Document, Outcome};
 use crate::core::rollout::Progress;
+use crate::core::workload::Target;
 use crate::run::Waiting;
+use crate::run::{self, Failure};
 
 pub async fn verb(cli: &Cli, args: &args::Status) -> Result<u8, Failure> {
     let target = Target::parse(&args.target.workload)?;

@@ -230,11 +230,11 @@ impl Cluster {
             // Once the head of an answer has come, a failure can no longer mean "never sent".
             let lost = |error: &(dyn StdError + 'static)| Broken::Lost { cause: deepest(error) };
             let bytes = response.into_body().collect_bytes().await.map_err(|error| lost(&error))?;
-            let mut body = bytes.to_vec();
-            if packed {
-                body.clear();
-                MultiGzDecoder::new(&*bytes).read_to_end(&mut body).map_err(|error| lost(&error))?;
+            if !packed {
+                return Ok(Answer { status, body: bytes.to_vec(), retry_after });
             }
+            let mut body = Vec::new();
+            MultiGzDecoder::new(&*bytes).read_to_end(&mut body).map_err(|error| lost(&error))?;
             Ok(Answer { status, body, retry_after })
         })
         .await

@@ -1198,6 +1198,12 @@ fn a_volume_that_nobody_mounts_is_read_by_nobody() {
     assert_eq!(scene.judgement(1).read, None);
     scene.objects.clear();
     assert_eq!(scene.verdict(1), Same, "nor need it be there");
+    // What another use reads of the object is still read.
+    let mut scene = Scene::calm(unmounted_beside_an_environment());
+    scene.write(data("new"), 700, 4000).no_past();
+    assert_eq!(scene.verdict(1), WrittenAfter);
+    scene.objects.clear();
+    assert_eq!(scene.verdict(1), Missing);
 }
 
 #[test]

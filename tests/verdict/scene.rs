@@ -104,6 +104,11 @@ pub fn unmounted() -> Value {
     with_volume(template("web:1", json!({})))
 }
 
+/// The same beside a container's environment from the object.
+pub fn unmounted_beside_an_environment() -> Value {
+    with_volume(env_from())
+}
+
 /// Only the init container reads `settings`.
 pub fn init_env() -> Value {
     let mut template = template("web:1", json!({}));

@@ -158,12 +158,17 @@ pub async fn verb(cli: &Cli, args: &args::Undo) -> Result<u8, Failure> {
     Ok(outcomes.exit_code)
 }
 
+/// The name of `--use NAME=…`, which may be written with its kind.
+pub fn bare(name: &str) -> &str {
+    name.trim_start_matches("configmap/").trim_start_matches("cm/")
+}
+
 fn rules(args: &args::Undo, namespace: Option<&str>) -> Result<Rules, Failure> {
     let mut given = BTreeMap::new();
     for one in &args.given {
         let wrong = || Failure::Usage(format!("--use {one:?}: write NAME=FILE, NAME=sr1:DIGEST or NAME=SNAPSHOT"));
         let (name, what) = one.split_once('=').filter(|(n, w)| !n.is_empty() && !w.is_empty()).ok_or_else(wrong)?;
-        let name = name.trim_start_matches("configmap/").trim_start_matches("cm/");
+        let name = bare(name);
         let what = match what.starts_with("sr1:") {
             true => Given::Digest(what.to_string()),
             false if snapshot::is_of(what, name) && !Path::new(what).exists() => Given::Snapshot(what.to_string()),
